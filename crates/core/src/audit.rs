@@ -1,0 +1,186 @@
+//! What happened, as one JSON line of the audit log.
+//!
+//! `owner`, `host`, `pid` and `agent_id` are the actor's; a victim is named in `extra` (`pruned_*`). Every event that is about a hold
+//! carries its token there too, which is how tokens are found again when the counter is lost.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::decide::{Broken, Cause, Decision};
+use crate::denial::Denial;
+use crate::hold::{Fence, Hold, Identity};
+use crate::time::show_wall;
+
+/// No audit line is longer than this.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// One event. Members in the order in which they are written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, RFC 3339.
+    pub ts: String,
+    /// What: `acquire`, `renew`, `deny`, `release`, `force-break`, …
+    pub event: String,
+    /// Which lock.
+    pub name: String,
+    /// Which hold.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lock_id: String,
+    /// Who did it.
+    pub owner: String,
+    /// Where.
+    pub host: String,
+    /// By which process.
+    pub pid: i64,
+    /// As which agent.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub agent_id: String,
+    /// With which lease.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ttl_sec: i64,
+    /// Whatever else belongs to it, keys sorted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+impl Event {
+    /// An event of `me` about `name` that has no hold.
+    pub fn new(event: &str, name: &str, me: &Identity, at: Timestamp) -> Self {
+        Self {
+            ts: show_wall(at),
+            event: event.into(),
+            name: name.into(),
+            lock_id: String::new(),
+            owner: me.owner.clone(),
+            host: me.host.clone(),
+            pid: me.pid,
+            agent_id: me.agent_id.clone(),
+            ttl_sec: 0,
+            extra: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a member to `extra`.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.extra.insert(key.into(), value.into());
+        self
+    }
+
+    fn about(mut self, hold: &Hold) -> Self {
+        self.lock_id = hold.lock_id.to_string();
+        self.ttl_sec = hold.ttl_sec;
+        match hold.token {
+            Some(token) => self.with("fencing_token", token.get()),
+            None => self,
+        }
+    }
+
+    fn victim(self, hold: &Hold) -> Self {
+        self.with("pruned_owner", hold.owner.as_str())
+            .with("pruned_host", hold.host.as_str())
+            .with("pruned_pid", hold.pid)
+    }
+
+    /// Must this event survive a power cut? What took something from somebody must.
+    pub fn is_synced(&self) -> bool {
+        matches!(self.event.as_str(), "force-break" | "stale-break" | "corrupt-break" | "auto-prune" | "token-rebase")
+            || self.event.contains("freeze")
+    }
+
+    /// The line, with its newline.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).expect("an event has only strings and numbers");
+        line.push(b'\n');
+        line
+    }
+}
+
+/// The events of a decision, in order: what was broken, then what came of it. `requested_ttl` is what a refused caller asked for.
+pub fn events(
+    decision: &Decision,
+    before: Option<&Hold>,
+    requested_ttl: Option<u64>,
+    name: &str,
+    me: &Identity,
+    at: Timestamp,
+) -> Vec<Event> {
+    let new = |event: &str| Event::new(event, name, me, at);
+    let mut events = Vec::new();
+    match decision {
+        Decision::Inside => {}
+        Decision::Commit { next, cause, broken } => {
+            match (broken, before) {
+                (Some(Broken::Stale(why)), Some(victim)) => {
+                    let pruned = new("auto-prune").about(victim).victim(victim).with("reason", why.as_str());
+                    events.push(Event { ttl_sec: 0, ..pruned });
+                }
+                (Some(Broken::Corrupt), _) => events.push(new("corrupt-break")),
+                _ => {}
+            }
+            let subject = next.as_deref().or(before);
+            let of_subject = |event| subject.map_or_else(|| new(event), |hold| new(event).about(hold));
+            let of_victim = |event| before.map_or_else(|| new(event), |hold| new(event).about(hold).victim(hold));
+            events.push(match cause {
+                Cause::Acquire => of_subject("acquire"),
+                Cause::Renew => of_subject("renew"),
+                Cause::Release(part) => of_subject("release").with("part", part.as_str()),
+                Cause::ForceBreak => of_victim("force-break"),
+                Cause::StaleBreak => of_victim("stale-break"),
+                Cause::CorruptBreak => new("corrupt-break"),
+                Cause::Prune => of_victim("auto-prune").with("reason", "expired"),
+            });
+        }
+        Decision::Deny(denial) => events.extend(denied(denial, new, requested_ttl)),
+    }
+    events
+}
+
+fn denied(denial: &Denial, new: impl Fn(&str) -> Event, requested_ttl: Option<u64>) -> Option<Event> {
+    let ttl_sec = requested_ttl.and_then(|ttl| i64::try_from(ttl).ok()).unwrap_or(0);
+    match denial {
+        Denial::Held(holder) => Some(Event {
+            ttl_sec,
+            ..new("deny")
+                .with("holder_owner", holder.hold.owner.as_str())
+                .with("holder_host", holder.hold.host.as_str())
+                .with("holder_pid", holder.hold.pid)
+        }),
+        Denial::Queued { ahead } => Some(Event { ttl_sec, ..new("deny").with("waiters", json!(ahead)) }),
+        Denial::BeingWritten => Some(Event { ttl_sec, ..new("deny") }),
+        Denial::Frozen(Some(freeze)) => Some(Event {
+            lock_id: freeze.hold.lock_id.to_string(),
+            ..new("freeze-deny")
+                .with("freeze_owner", freeze.hold.owner.as_str())
+                .with("freeze_host", freeze.hold.host.as_str())
+                .with("freeze_pid", freeze.hold.pid)
+        }),
+        Denial::Frozen(None) => Some(new("freeze-deny")),
+        _ => None,
+    }
+}
+
+/// The token that an audit line mentions, if any. Lines that are none mention none.
+pub fn token_in(line: &[u8]) -> Option<Fence> {
+    #[derive(Deserialize)]
+    struct Line {
+        #[serde(default)]
+        extra: Extra,
+    }
+    #[derive(Deserialize, Default)]
+    struct Extra {
+        #[serde(default)]
+        fencing_token: Option<u64>,
+    }
+    let line: Line = serde_json::from_slice(line).ok()?;
+    Fence::new(line.extra.fencing_token?)
+}

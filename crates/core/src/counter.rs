@@ -1,0 +1,220 @@
+//! Tokens that never repeat, with one sync per thousand.
+//!
+//! Two files remember. The *ceiling* is synced: every token ever handed out is below it. The *next* file is not synced: it says which
+//! token comes next, and is believed only on the boot and the mount that wrote it, because a power cut or a re-mount may have lost its
+//! last writes. Whenever it can't be believed, counting starts again at the ceiling, which is raised and synced first.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::fnv::fnv1a_32;
+use crate::hold::Fence;
+
+/// How many tokens one sync of the ceiling buys.
+pub const BLOCK: u64 = 1_000;
+/// How far above everything that was seen counting starts when a used root has lost its ceiling: more than could have been handed
+/// out unseen.
+pub const LEAP: u64 = 1_000_000;
+/// How many mounts the next file remembers: one per mount namespace that uses the root at a time.
+pub const MOUNTS_MAX: usize = 16;
+/// The next file always has this size, so that it is rewritten in place by one write.
+pub const NEXT_BYTES: usize = 1024;
+
+/// The content of the next file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Next {
+    version: u32,
+    boot_id: String,
+    mounts: Vec<u64>,
+    next: u64,
+    ceiling: u64,
+}
+
+/// Where a token was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// This boot.
+    pub boot_id: Option<&'a str>,
+    /// This mount's unique id; kernels before 6.8 have none.
+    pub mount: Option<u64>,
+}
+
+/// How to hand out one token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draw {
+    /// The token.
+    pub token: Fence,
+    /// Write and sync this ceiling first.
+    pub raise: Option<u64>,
+    /// Then write this next file, before the token is used.
+    pub next: Next,
+}
+
+impl Next {
+    /// Reads the file; anything odd is as good as nothing.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let text = core::str::from_utf8(bytes).ok()?.trim_end();
+        let (body, check) = text.rsplit_once(' ')?;
+        if u32::from_str_radix(check, 16).ok()? != fnv1a_32(body.as_bytes()) {
+            return None;
+        }
+        let next: Self = serde_json::from_str(body).ok()?;
+        (next.version == 1 && next.next <= next.ceiling && next.ceiling <= Fence::LIMIT).then_some(next)
+    }
+
+    /// The file's content, always [`NEXT_BYTES`] long.
+    pub fn encode(&self) -> Vec<u8> {
+        let body = serde_json::to_string(self).expect("strings and numbers");
+        let mut bytes = format!("{body} {:08x}", fnv1a_32(body.as_bytes())).into_bytes();
+        debug_assert!(bytes.len() < NEXT_BYTES, "16 mounts of 20 digits fit");
+        bytes.resize(NEXT_BYTES - 1, b' ');
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Was this written here, on this boot and a mount it knows?
+    fn is_trusted(&self, place: Place<'_>) -> bool {
+        place.boot_id == Some(&self.boot_id) && place.mount.is_some_and(|mount| self.mounts.contains(&mount))
+    }
+}
+
+/// The ceiling file's content.
+pub fn encode_ceiling(ceiling: u64) -> Vec<u8> {
+    format!("{{\"version\":1,\"ceiling\":{ceiling}}}\n").into_bytes()
+}
+
+/// Reads the ceiling file.
+pub fn parse_ceiling(bytes: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Ceiling {
+        version: u32,
+        ceiling: u64,
+    }
+    let file: Ceiling = serde_json::from_slice(bytes).ok()?;
+    (file.version == 1 && file.ceiling <= Fence::LIMIT).then_some(file.ceiling)
+}
+
+/// Can a token be handed out with what `next` says alone? Then the ceiling needs no look.
+pub fn quick(next: Option<&Next>, place: Place<'_>) -> Option<Draw> {
+    let next = next.filter(|next| next.is_trusted(place) && next.next < next.ceiling)?;
+    let token = Fence::new(next.next)?;
+    Some(Draw { token, raise: None, next: Next { next: next.next + 1, ..next.clone() } })
+}
+
+/// How to hand out a token when [`quick`] can't. `floor` is below nothing that was ever handed out: the synced ceiling, or where that
+/// is lost, what a look at all records and audit files gave. `None`: tokens are used up.
+pub fn raise(next: Option<&Next>, floor: u64, place: Place<'_>) -> Option<Draw> {
+    let trusted = next.filter(|next| next.is_trusted(place));
+    // What a trusted file has handed out is known exactly; otherwise everything below its ceiling may have been.
+    let start = trusted.map_or_else(|| next.map_or(0, |next| next.ceiling).max(floor), |next| next.next).max(1);
+    let token = Fence::new(start)?;
+    let known = place.boot_id.zip(place.mount);
+    // Without a boot and a mount to tell a stale next file by, every single token is synced.
+    let block = if known.is_some() { BLOCK } else { 1 };
+    let ceiling = (start + block).max(if trusted.is_some() { floor } else { 0 }).min(Fence::LIMIT);
+    let (boot_id, mounts) = known.map_or_else(Default::default, |(boot_id, mount)| {
+        let mut mounts = next.filter(|next| next.boot_id == boot_id).map_or_else(Vec::new, |next| next.mounts.clone());
+        mounts.retain(|known| *known != mount);
+        mounts.push(mount);
+        mounts.drain(..mounts.len().saturating_sub(MOUNTS_MAX));
+        (boot_id.into(), mounts)
+    });
+    Some(Draw { token, raise: Some(ceiling), next: Next { version: 1, boot_id, mounts, next: start + 1, ceiling } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HERE: Place<'_> = Place { boot_id: Some("boot"), mount: Some(7) };
+
+    #[test]
+    fn a_new_root_starts_at_one_and_syncs_a_thousand_ahead() {
+        let first = raise(None, 0, HERE).expect("tokens are left");
+        assert_eq!((first.token.get(), first.raise), (1, Some(1001)));
+        let second = quick(Some(&first.next), HERE).expect("the block lasts");
+        assert_eq!((second.token.get(), second.raise), (2, None));
+    }
+
+    #[test]
+    fn another_boot_or_an_unknown_mount_starts_at_the_ceiling() {
+        let here = raise(None, 0, HERE).expect("tokens are left").next;
+        for place in [Place { boot_id: Some("other"), ..HERE }, Place { mount: Some(8), ..HERE }] {
+            assert_eq!(quick(Some(&here), place), None);
+            let draw = raise(Some(&here), 1001, place).expect("tokens are left");
+            assert_eq!((draw.token.get(), draw.raise), (1001, Some(2001)));
+            assert!(quick(Some(&draw.next), place).is_some(), "a mount is unknown only once");
+        }
+    }
+
+    #[test]
+    fn two_mount_namespaces_take_turns_without_a_sync() {
+        let a = raise(None, 0, HERE).expect("tokens are left").next;
+        let b = raise(Some(&a), 1001, Place { mount: Some(8), ..HERE }).expect("tokens are left").next;
+        assert!(quick(Some(&b), HERE).is_some());
+    }
+
+    #[test]
+    fn without_a_mount_id_every_token_is_synced_and_nobody_falls_behind_it() {
+        let here = raise(None, 0, HERE).expect("tokens are left").next;
+        let blind = Place { mount: None, ..HERE };
+        let draw = raise(Some(&here), 1001, blind).expect("tokens are left");
+        assert_eq!((draw.token.get(), draw.raise), (1001, Some(1002)));
+        assert_eq!(quick(Some(&draw.next), HERE), None, "what the blind one left is not believed");
+        assert_eq!(raise(Some(&draw.next), 1002, HERE).map(|d| d.token.get()), Some(1002));
+    }
+
+    #[test]
+    fn damage_is_noticed() {
+        let bytes = raise(None, 0, HERE).expect("tokens are left").next.encode();
+        assert_eq!(bytes.len(), NEXT_BYTES);
+        assert!(Next::parse(&bytes).is_some());
+        for place in [0, 40, 90] {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 1;
+            assert_eq!(Next::parse(&damaged), None, "bit {place}");
+        }
+        assert_eq!(Next::parse(&bytes[..60]), None);
+        assert_eq!(Next::parse(b""), None);
+    }
+
+    #[test]
+    fn tokens_end_below_two_to_the_53() {
+        assert_eq!(raise(None, Fence::LIMIT - 1, HERE).map(|d| d.token.get()), Some(Fence::LIMIT - 1));
+        assert_eq!(raise(None, Fence::LIMIT, HERE), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// token-order: whatever is lost between two draws (the next file, its last writes, the boot, the mount), tokens grow.
+        #[test]
+        fn token_order_survives_lost_writes(steps in prop::collection::vec((0_u8..6, 0_u64..3, 0_u64..2), 1..200)) {
+            let mut ceiling = 0;
+            let mut live: Option<Next> = None;
+            let mut stale: Option<Next> = None;
+            let mut last = 0;
+            // Once writes were lost, the old mounts never come back: that is what makes their ids unique.
+            let mut generation = 0;
+            for (event, mount, boot) in steps {
+                match event {
+                    0 => { live = stale.clone(); generation += 1; }
+                    1 => { live = None; }
+                    2 => { stale = live.clone(); }
+                    _ => {}
+                }
+                let boot = std::format!("boot{boot}-{generation}");
+                let place = Place { boot_id: Some(&boot), mount: (mount > 0).then_some(generation * 10 + mount) };
+                let draw = quick(live.as_ref(), place).or_else(|| raise(live.as_ref(), ceiling, place)).expect("tokens are left");
+                prop_assert!(draw.token.get() > last, "token {} after {last}", draw.token);
+                last = draw.token.get();
+                ceiling = draw.raise.unwrap_or(ceiling);
+                prop_assert!(last < ceiling, "the synced ceiling is above every token");
+                live = Some(draw.next);
+            }
+        }
+    }
+}

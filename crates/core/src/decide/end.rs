@@ -1,0 +1,136 @@
+//! Keeping and ending a hold: a guard's renewal and release, `unlock`, and tidying.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+
+use super::take::{carried, new_part, settle, staleness};
+use super::{Breaking, Cause, Condition, Decision, Facts, Grip, Slot, commit};
+use crate::denial::{Denial, Staleness};
+use crate::hold::{Fence, Hold, Identity, PartKind, Parts};
+use crate::liveness::Liveness;
+
+pub(super) fn renew(grip: &Grip, facts: Facts<'_>, me: &Identity) -> Decision {
+    let hold = match gripped(grip, &facts) {
+        Ok(hold) => hold,
+        Err(denial) => return Decision::Deny(denial),
+    };
+    let Some(part) = hold.parts.as_ref().and_then(|parts| parts.process.as_ref()) else {
+        return Decision::Deny(Denial::Lost(Some(Box::new(facts.holder(hold)))));
+    };
+    let owner = if facts.lives(PartKind::Owner) { carried(hold, PartKind::Owner, facts, hold) } else { None };
+    let process = Some(new_part(PartKind::Process, part.ttl_sec, facts.now, me, hold));
+    let mut next = hold.clone();
+    next.parts = Some(Parts { process, owner, edited: false });
+    settle(&mut next, facts.now, me);
+    commit(Some(next), Cause::Renew)
+}
+
+pub(super) fn release(grip: &Grip, facts: Facts<'_>, me: &Identity) -> Decision {
+    let hold = match gripped(grip, &facts) {
+        Ok(hold) => hold,
+        Err(denial) => return Decision::Deny(denial),
+    };
+    let owner = if facts.lives(PartKind::Owner) { carried(hold, PartKind::Owner, facts, hold) } else { None };
+    let next = owner.map(|owner| {
+        let mut next = hold.clone();
+        next.pulse = None;
+        next.parts = Some(Parts { process: None, owner: Some(owner), edited: false });
+        settle(&mut next, facts.now, me);
+        next
+    });
+    commit(next, Cause::Release(PartKind::Process))
+}
+
+/// The stored hold, if it is the one in the caller's hand.
+fn gripped<'a>(grip: &Grip, facts: &Facts<'a>) -> Result<&'a Hold, Denial> {
+    match facts.slot {
+        Slot::Held(hold) if hold.lock_id == grip.lock_id && hold.token == grip.token => Ok(hold),
+        Slot::Held(hold) => Err(Denial::Lost(Some(Box::new(facts.holder(hold))))),
+        _ => Err(Denial::Lost(None)),
+    }
+}
+
+pub(super) fn unlock(breaking: Breaking, condition: &Condition, facts: Facts<'_>, me: &Identity) -> Decision {
+    if let Some(denial) = misses(condition, &facts) {
+        return Decision::Deny(denial);
+    }
+    match (breaking, facts.slot) {
+        (_, Slot::Free) => Decision::Deny(Denial::Missing),
+        (Breaking::Force | Breaking::Stale, Slot::Corrupt(_)) => commit(None, Cause::CorruptBreak),
+        (Breaking::Force, _) => commit(None, Cause::ForceBreak),
+        (Breaking::Stale | Breaking::No, Slot::Newer(version)) => Decision::Deny(Denial::Newer { version }),
+        (Breaking::Stale | Breaking::No, Slot::BeingWritten) => Decision::Deny(Denial::BeingWritten),
+        (Breaking::Stale, Slot::Held(hold)) if staleness(&facts, hold).is_some() => commit(None, Cause::StaleBreak),
+        (Breaking::Stale, Slot::Held(hold)) => Decision::Deny(Denial::NotStale(Box::new(facts.holder(hold)))),
+        (Breaking::No, Slot::Corrupt(why)) => Decision::Deny(Denial::Corrupt { why: why.to_string() }),
+        (Breaking::No, Slot::Held(hold)) if hold.owner == me.owner => end_owned(hold, facts, me),
+        (Breaking::No, Slot::Held(hold)) => Decision::Deny(Denial::NotYours(Box::new(facts.holder(hold)))),
+    }
+}
+
+pub(super) fn unlock_for(owner: &str, facts: Facts<'_>, me: &Identity) -> Decision {
+    match facts.slot {
+        Slot::Held(hold) if hold.owner != owner => Decision::Deny(Denial::NotYours(Box::new(facts.holder(hold)))),
+        Slot::Held(hold) => match end_owned(hold, facts, me) {
+            // Ending somebody else's hold is a break, and is remembered as one.
+            Decision::Commit { next, broken, .. } if owner != me.owner => {
+                Decision::Commit { next, cause: Cause::ForceBreak, broken }
+            }
+            decision => decision,
+        },
+        _ => Decision::Deny(Denial::Missing),
+    }
+}
+
+/// Ends what an unlock may end: the owner part, or a hold that no guard is behind.
+fn end_owned(hold: &Hold, facts: Facts<'_>, me: &Identity) -> Decision {
+    let process_lives = facts.lives(PartKind::Process);
+    if facts.lives(PartKind::Owner) && process_lives {
+        let mut next = hold.clone();
+        let process = carried(hold, PartKind::Process, facts, hold);
+        next.parts = Some(Parts { process, owner: None, edited: false });
+        settle(&mut next, facts.now, me);
+        return commit(Some(next), Cause::Release(PartKind::Owner));
+    }
+    // A guard is known by its pulse. A bound process and the record of an old program have none: their owner may end them.
+    if process_lives && hold.pulse.is_some() {
+        return Decision::Deny(Denial::Guarded(Box::new(facts.holder(hold))));
+    }
+    let part = if hold.has(PartKind::Owner) { PartKind::Owner } else { PartKind::Process };
+    commit(None, Cause::Release(part))
+}
+
+/// Expired holds are tidied away, except one whose process still runs: it may be about to renew, and nobody asked for its name.
+pub(super) fn prune(facts: Facts<'_>) -> Decision {
+    match facts.slot {
+        Slot::Free => Decision::Deny(Denial::Missing),
+        Slot::Held(hold)
+            if staleness(&facts, hold) == Some(Staleness::Expired)
+                && !matches!(facts.liveness, Liveness::Alive | Liveness::Orphan) =>
+        {
+            commit(None, Cause::Prune)
+        }
+        _ => Decision::Deny(Denial::Kept),
+    }
+}
+
+/// Is the stored hold another one than the condition names?
+fn misses(condition: &Condition, facts: &Facts<'_>) -> Option<Denial> {
+    let hold = match facts.slot {
+        Slot::Free => return None,
+        Slot::Held(hold) => hold,
+        // What can't be read as a hold can't be the one that was meant.
+        Slot::Corrupt(why) if condition.lock_id.is_some() || condition.token.is_some() => {
+            return Some(Denial::Corrupt { why: why.to_string() });
+        }
+        Slot::Newer(version) if condition.lock_id.is_some() || condition.token.is_some() => {
+            return Some(Denial::Newer { version });
+        }
+        _ => return None,
+    };
+    if condition.lock_id.as_ref().is_some_and(|lock_id| *lock_id != hold.lock_id) {
+        return Some(Denial::OtherHold(Box::new(facts.holder(hold))));
+    }
+    let named = condition.token.filter(|named| hold.token.map(Fence::get) != Some(*named))?;
+    Some(Denial::StaleToken { named, current: hold.token })
+}

@@ -1,0 +1,230 @@
+//! The one decision: what is stored, what is asked, what it should become.
+//!
+//! [`decide`] is pure. The shell gathers [`Facts`], asks, and swaps the answer in only if nobody was faster; otherwise it starts over.
+//! Nothing above it invents an outcome and nothing below it makes one. A [`Cause`] is also the audit event; a [`Denial`] is also what
+//! `why`, the JSON and the exit code are made of.
+
+mod end;
+mod take;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use crate::denial::{Denial, Holder, Staleness};
+use crate::hold::{Fence, Hold, Identity, LockId, PartKind, PulseRef};
+use crate::liveness::Liveness;
+use crate::pulse::ProcessRef;
+use crate::time::{Elapsed, Moment};
+
+/// What is stored under a name.
+#[derive(Debug, Clone, Copy)]
+pub enum Slot<'a> {
+    /// Nothing.
+    Free,
+    /// A hold, live or not.
+    Held(&'a Hold),
+    /// A regular file that was read in full and is no record; the text says why.
+    Corrupt(&'a str),
+    /// An empty file so young that somebody else may be writing it.
+    BeingWritten,
+    /// A record of a later version.
+    Newer(i64),
+}
+
+/// A freeze over a name.
+#[derive(Debug, Clone, Copy)]
+pub enum Freeze<'a> {
+    /// One that was read and hasn't ended.
+    Known(&'a Holder),
+    /// One that can't be read: it counts.
+    Unreadable,
+}
+
+/// Who else is in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Line {
+    /// Waiters before the caller that are neither dead nor passed over.
+    pub ahead: usize,
+}
+
+/// What the shell learnt before it asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// What is stored.
+    pub slot: Slot<'a>,
+    /// What is known about the stored hold's process.
+    pub liveness: Liveness,
+    /// How its leases stand.
+    pub elapsed: Elapsed,
+    /// A freeze over this name.
+    pub frozen: Option<Freeze<'a>>,
+    /// Who is ahead.
+    pub line: Line,
+    /// The token that a new hold would get.
+    pub next_token: Fence,
+    /// The identity that a new hold would get.
+    pub fresh_id: &'a LockId,
+    /// Now.
+    pub now: Moment,
+}
+
+/// What a new or refreshed part is asked to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Terms {
+    /// Its lease in whole seconds; `None` has no end.
+    pub ttl_sec: Option<u64>,
+    /// Why, in the caller's words.
+    pub reason: Option<String>,
+}
+
+/// Proof of being a certain hold: both must match what is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grip {
+    /// The hold.
+    pub lock_id: LockId,
+    /// Its token.
+    pub token: Option<Fence>,
+}
+
+/// A process that holds: a guard with its pulse, or the process of `lock --bind`, which has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bearer {
+    /// The process that must live.
+    pub process: ProcessRef,
+    /// Its pulse; a bound process has none.
+    pub pulse: Option<PulseRef>,
+    /// The holds that the caller runs inside of.
+    pub inside: Option<LockId>,
+}
+
+/// How an unlock is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breaking {
+    /// One's own only.
+    No,
+    /// Only if every part is over.
+    Stale,
+    /// Whatever it is.
+    Force,
+}
+
+/// The hold that a conditional unlock is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Condition {
+    /// Its lock id must be this.
+    pub lock_id: Option<LockId>,
+    /// Its token must be this.
+    pub token: Option<u64>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Intent {
+    /// `lokt lock`: an owner part.
+    Lock(Terms),
+    /// `lokt guard`, `lokt lock --bind`: a process part.
+    Guard(Terms, Bearer),
+    /// A guard's renewal.
+    Renew(Grip),
+    /// A guard's end.
+    Release(Grip),
+    /// `lokt unlock`.
+    Unlock(Breaking, Condition),
+    /// `lokt unlock --owner O`: ends O's hold, with the caller's authority already checked.
+    UnlockFor(String),
+    /// `lokt status --prune-expired`.
+    Prune,
+}
+
+/// What happened; also the audit event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A new hold.
+    Acquire,
+    /// A hold was refreshed, renewed or got a second part.
+    Renew,
+    /// A part ended as its owner wished.
+    Release(PartKind),
+    /// Removed by `--force`.
+    ForceBreak,
+    /// Removed by `--break-stale`.
+    StaleBreak,
+    /// Something that was no record was removed.
+    CorruptBreak,
+    /// An expired hold was tidied away.
+    Prune,
+}
+
+/// What had to be broken before a new hold could be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// A hold that no longer counted.
+    Stale(Staleness),
+    /// Something that was no record.
+    Corrupt,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Store this (`None`: store nothing), if what is stored is still what was judged.
+    Commit {
+        /// The hold to store.
+        next: Option<Box<Hold>>,
+        /// What that means.
+        cause: Cause,
+        /// What it breaks first.
+        broken: Option<Broken>,
+    },
+    /// The caller is inside this hold already: go on, change nothing.
+    Inside,
+    /// No.
+    Deny(Denial),
+}
+
+/// Policy of a protocol: named locks here; claims and worktree leases bring their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// May the same owner's `lock` revive its own stale hold under the same lock id?
+    pub revive: bool,
+}
+
+impl Policy {
+    /// Named locks.
+    pub const NAMED: Self = Self { revive: true };
+}
+
+/// Decides. See the table in `docs/protocol.md`, which this is.
+pub fn decide(intent: &Intent, facts: Facts<'_>, me: &Identity, policy: &Policy) -> Decision {
+    match intent {
+        Intent::Lock(terms) => take::lock(terms, facts, me, *policy),
+        Intent::Guard(terms, bearer) => take::guard(terms, bearer, facts, me),
+        Intent::Renew(grip) => end::renew(grip, facts, me),
+        Intent::Release(grip) => end::release(grip, facts, me),
+        Intent::Unlock(breaking, condition) => end::unlock(*breaking, condition, facts, me),
+        Intent::UnlockFor(owner) => end::unlock_for(owner, facts, me),
+        Intent::Prune => end::prune(facts),
+    }
+}
+
+impl Facts<'_> {
+    /// The stored hold with what is known about it.
+    fn holder(&self, hold: &Hold) -> Holder {
+        Holder { hold: hold.clone(), liveness: self.liveness, elapsed: self.elapsed }
+    }
+
+    fn lives(&self, kind: PartKind) -> bool {
+        match kind {
+            PartKind::Process => self.elapsed.process.runs() && self.liveness != Liveness::Gone,
+            PartKind::Owner => self.elapsed.owner.runs(),
+        }
+    }
+}
+
+fn commit(next: Option<Hold>, cause: Cause) -> Decision {
+    Decision::Commit { next: next.map(Box::new), cause, broken: None }
+}
+
+fn held(facts: &Facts<'_>, hold: &Hold) -> Decision {
+    Decision::Deny(Denial::Held(Box::new(facts.holder(hold))))
+}

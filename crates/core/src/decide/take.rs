@@ -1,0 +1,223 @@
+//! Getting a hold: `lock` and `guard`.
+
+use alloc::boxed::Box;
+
+use super::{Bearer, Broken, Cause, Decision, Facts, Freeze, Policy, Slot, Terms, commit, held};
+use crate::denial::{Denial, Staleness};
+use crate::hold::{Hold, Identity, Part, PartKind, Parts, RECORD_VERSION};
+use crate::liveness::Liveness;
+use crate::time::{Elapsed, Lease, Moment, millis_between, plus_millis, plus_seconds, same_clocks};
+
+pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
+    let Slot::Held(hold) = facts.slot else { return grant(facts, me, None, |facts| owner_hold(terms, facts, me)) };
+    let same_owner = hold.owner == me.owner;
+    if !facts.lives(PartKind::Process) && !facts.lives(PartKind::Owner) {
+        let revived = (same_owner && policy.revive).then_some(hold);
+        return grant(facts, me, revived, |facts| owner_hold(terms, facts, me));
+    }
+    if !same_owner {
+        return held(&facts, hold);
+    }
+    // A live hold of one's own: refreshed, whatever the line or a freeze says. A running guard stays what it is.
+    let guard_stays = facts.lives(PartKind::Process) && !hold.is_foreign();
+    let mut next = hold.clone();
+    if !guard_stays {
+        sign(&mut next, me);
+        next.pulse = None;
+    }
+    let process = if guard_stays { carried(hold, PartKind::Process, facts, &next) } else { None };
+    let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
+    next.parts = Some(Parts { process, owner, edited: false });
+    next.token = next.token.or(Some(facts.next_token));
+    next.held_since = hold.began().or(Some(facts.now.wall));
+    next.reason = terms.reason.clone().or(next.reason);
+    if next.lock_id.is_empty() {
+        next.lock_id = facts.fresh_id.clone();
+    }
+    settle(&mut next, facts.now, me);
+    commit(Some(next), Cause::Renew)
+}
+
+pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Identity) -> Decision {
+    let Slot::Held(hold) = facts.slot else {
+        return grant(facts, me, None, |facts| process_hold(terms, bearer, facts, me));
+    };
+    if bearer.inside.as_ref().is_some_and(|inside| !inside.is_empty() && *inside == hold.lock_id) {
+        return Decision::Inside;
+    }
+    let process_lives = facts.lives(PartKind::Process);
+    let owner_lives = facts.lives(PartKind::Owner);
+    if !process_lives && !owner_lives {
+        return grant(facts, me, None, |facts| process_hold(terms, bearer, facts, me));
+    }
+    if hold.owner != me.owner || (process_lives && !is_same_binding(hold, bearer, &facts, me)) {
+        return held(&facts, hold);
+    }
+    // A freeze stops new commands, also under one's own lock. Renewing a binding starts none.
+    if let (Some(freeze), false) = (facts.frozen, process_lives) {
+        return frozen(freeze);
+    }
+    let mut next = hold.clone();
+    sign(&mut next, me);
+    bear(&mut next, bearer);
+    let owner = if owner_lives { carried(hold, PartKind::Owner, facts, &next) } else { None };
+    let process = Some(new_part(PartKind::Process, terms.ttl_sec, facts.now, me, &next));
+    next.parts = Some(Parts { process, owner, edited: false });
+    next.token = next.token.or(Some(facts.next_token));
+    next.held_since = hold.began().or(Some(facts.now.wall));
+    next.reason = terms.reason.clone().or(next.reason);
+    settle(&mut next, facts.now, me);
+    commit(Some(next), Cause::Renew)
+}
+
+/// `lock --bind` again for the same process: a refresh. A guard never is the same: two terminals of one user exclude each other.
+fn is_same_binding(hold: &Hold, bearer: &Bearer, facts: &Facts<'_>, me: &Identity) -> bool {
+    hold.pulse.is_none()
+        && bearer.pulse.is_none()
+        && !hold.is_foreign()
+        && facts.liveness == Liveness::Alive
+        && hold.boot_id.is_some()
+        && hold.boot_id == me.boot_id
+        && hold.pid_ns == me.pid_ns
+        && hold.pid == bearer.process.pid
+        && hold.pid_start == bearer.process.start
+}
+
+/// A new hold, if nothing but a stale one is in the way. `revived` is one's own stale hold: it keeps its lock id and gets a new token,
+/// because a token names one life of a hold, and somebody may have acted on its end.
+fn grant(facts: Facts<'_>, me: &Identity, revived: Option<&Hold>, make: impl Fn(&Facts<'_>) -> Hold) -> Decision {
+    let broken = match facts.slot {
+        Slot::BeingWritten => return Decision::Deny(Denial::BeingWritten),
+        Slot::Newer(version) => return Decision::Deny(Denial::Newer { version }),
+        Slot::Free => None,
+        Slot::Corrupt(_) => Some(Broken::Corrupt),
+        Slot::Held(hold) => facts.holder(hold).staleness().map(Broken::Stale),
+    };
+    if let Some(freeze) = facts.frozen {
+        return frozen(freeze);
+    }
+    if facts.line.ahead > 0 {
+        return Decision::Deny(Denial::Queued { ahead: facts.line.ahead });
+    }
+    let mut next = make(&facts);
+    if let Some(old) = revived.filter(|old| !old.lock_id.is_empty()) {
+        next.lock_id = old.lock_id.clone();
+        next.extra.clone_from(&old.extra);
+        next.reason = next.reason.or_else(|| old.reason.clone());
+        settle(&mut next, facts.now, me);
+        return commit(Some(next), Cause::Renew);
+    }
+    Decision::Commit { next: Some(Box::new(next)), cause: Cause::Acquire, broken }
+}
+
+fn frozen(freeze: Freeze<'_>) -> Decision {
+    Decision::Deny(Denial::Frozen(match freeze {
+        Freeze::Known(holder) => Some(Box::new(holder.clone())),
+        Freeze::Unreadable => None,
+    }))
+}
+
+fn owner_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
+    let mut hold = new_hold(terms, facts, me);
+    let part = new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &hold);
+    hold.parts = Some(Parts { process: None, owner: Some(part), edited: false });
+    settle(&mut hold, facts.now, me);
+    hold
+}
+
+fn process_hold(terms: &Terms, bearer: &Bearer, facts: &Facts<'_>, me: &Identity) -> Hold {
+    let mut hold = new_hold(terms, facts, me);
+    bear(&mut hold, bearer);
+    let part = new_part(PartKind::Process, terms.ttl_sec, facts.now, me, &hold);
+    hold.parts = Some(Parts { process: Some(part), owner: None, edited: false });
+    settle(&mut hold, facts.now, me);
+    hold
+}
+
+fn new_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
+    let mut hold = Hold {
+        // The shell knows the name; a decision is the same for all of them.
+        lock_id: facts.fresh_id.clone(),
+        owner: me.owner.clone(),
+        token: Some(facts.next_token),
+        held_since: Some(facts.now.wall),
+        reason: terms.reason.clone(),
+        ..Hold::blank()
+    };
+    sign(&mut hold, me);
+    hold
+}
+
+/// Puts the caller's name on a hold, and the machine on which that name means something.
+fn sign(hold: &mut Hold, me: &Identity) {
+    hold.version = RECORD_VERSION;
+    hold.host.clone_from(&me.host);
+    hold.pid = me.pid;
+    hold.pid_start = me.pid_start;
+    hold.agent_id.clone_from(&me.agent_id);
+    hold.boot_id.clone_from(&me.boot_id);
+    hold.pid_ns = me.pid_ns;
+    hold.fs = me.fs;
+}
+
+/// Makes `bearer` the process of a hold.
+fn bear(hold: &mut Hold, bearer: &Bearer) {
+    hold.pid = bearer.process.pid;
+    hold.pid_start = bearer.process.start;
+    hold.pulse = bearer.pulse;
+}
+
+/// A part of `next` that begins now. Its clock reading is kept only if the record says that it is of this boot: the record's boot is
+/// that of the process it names, which may run on another machine.
+pub(super) fn new_part(kind: PartKind, ttl_sec: Option<u64>, now: Moment, me: &Identity, next: &Hold) -> Part {
+    let clock_ms = match kind {
+        PartKind::Process => now.monotonic_ms,
+        PartKind::Owner => now.boottime_ms,
+    };
+    Part { since: now.wall, ttl_sec, clock_ms: same_clocks(next, me).then_some(clock_ms) }
+}
+
+/// The part of `hold` that a writer doesn't change, as it must stand in `next`. What is of another boot than `next` says, or was
+/// edited, is carried on by the wall clock.
+pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold) -> Option<Part> {
+    let parts = hold.parts.as_ref()?;
+    let part = match kind {
+        PartKind::Process => parts.process.as_ref(),
+        PartKind::Owner => parts.owner.as_ref(),
+    }?;
+    if parts.edited {
+        let ttl_sec = match facts.elapsed.part(kind) {
+            Lease::Left(ms) => Some(ms.div_ceil(1000)),
+            _ => None,
+        };
+        return Some(Part { since: facts.now.wall, ttl_sec, clock_ms: None });
+    }
+    let clock_ms = part.clock_ms.filter(|_| hold.boot_id == next.boot_id);
+    Some(Part { clock_ms, ..part.clone() })
+}
+
+/// Makes the top level say what the parts say: this write's time, and the end of whichever part ends last. A reader that knows nothing
+/// of parts sees one hold with the right end.
+pub(super) fn settle(hold: &mut Hold, now: Moment, me: &Identity) {
+    hold.acquired = Some(now.wall);
+    let elapsed = Elapsed::of(hold, &now, me);
+    match elapsed.left_ms() {
+        None => {
+            hold.ttl_sec = 0;
+            hold.expires_at = None;
+        }
+        Some(left_ms) => {
+            hold.ttl_sec = i64::try_from(left_ms.div_ceil(1000)).unwrap_or(i64::MAX).max(1);
+            let end = plus_millis(now.wall, left_ms);
+            // With one part that begins now this is exactly acquired_ts + ttl_sec.
+            hold.expires_at =
+                Some(if left_ms.is_multiple_of(1000) { plus_seconds(now.wall, left_ms / 1000) } else { end });
+            debug_assert!(millis_between(now.wall, end) >= 0, "an end is never before its beginning");
+        }
+    }
+}
+
+/// Why a hold that gets broken is stale; used by callers that only break.
+pub(super) fn staleness(facts: &Facts<'_>, hold: &Hold) -> Option<Staleness> {
+    facts.holder(hold).staleness()
+}

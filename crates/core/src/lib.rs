@@ -1,0 +1,37 @@
+//! The pure part of lokt: what a hold is, how it is written down, and who gets it.
+//!
+//! Nothing here opens a file, reads a clock or asks about a process; whatever was learnt outside comes in as [`decide::Facts`],
+//! and what should happen goes out as a [`decide::Decision`]. The same [`decide::decide`] runs in the commands, in the property
+//! tests and in the model checker, so what was proven is what runs.
+//!
+//! | module | one idea |
+//! | --- | --- |
+//! | [`name`] | which strings may name a lock |
+//! | [`hold`] | a hold and its two parts |
+//! | [`record`] | a hold as bytes on disk, and back |
+//! | [`time`] | moments, and how much of a lease is left |
+//! | [`liveness`] | what the evidence says about a process |
+//! | [`decide`] | the one decision |
+//! | [`denial`] | why something was refused |
+//! | [`audit`] | what happened, as a line |
+//! | [`counter`] | tokens that never repeat |
+//! | [`pulse`] | who waits and who holds, as a file's content |
+//! | [`duration`] | durations as people type and read them |
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod audit;
+pub mod counter;
+pub mod decide;
+pub mod denial;
+pub mod duration;
+pub mod fnv;
+pub mod hold;
+pub mod liveness;
+pub mod name;
+pub mod pulse;
+pub mod record;
+pub mod time;

@@ -1,0 +1,110 @@
+//! What the evidence says about the process behind a hold.
+//!
+//! Two independent pieces count: the pulse (a file that the guard and its command keep locked) and the recorded processes (pid with
+//! start time). A hold is *gone* only when both say so. Whatever can't be asked from here counts as alive: wrongly waiting costs time,
+//! wrongly entering costs data.
+
+use crate::hold::{Hold, Identity};
+
+/// The verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// The process lives.
+    Alive,
+    /// The guard is gone, its command still runs.
+    Orphan,
+    /// Proven gone.
+    Gone,
+    /// It can't be told from here, or there is no process to ask about.
+    Unknown,
+}
+
+impl Liveness {
+    /// As in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Orphan => "orphan",
+            Self::Gone => "gone",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What was found out about one recorded process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Process {
+    /// That pid runs and, where a start time is recorded, started then.
+    Alive,
+    /// No such pid, another start time, or a zombie.
+    Dead,
+    /// It lives in a pid namespace that can't be seen from here.
+    Unseen,
+}
+
+/// What was found out about the recorded pulse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PulseClue {
+    /// None is recorded.
+    None,
+    /// The file is missing or isn't the recorded one (another overlay, another mount).
+    Misfit,
+    /// Somebody keeps it locked.
+    Locked,
+    /// Nobody does.
+    Free,
+}
+
+/// All that was found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clues {
+    /// The pulse.
+    pub pulse: PulseClue,
+    /// The recorded holder: a guard, or the process of `lock --bind`.
+    pub holder: Process,
+    /// The guard's command, if the pulse names one.
+    pub command: Option<Process>,
+}
+
+/// File systems that belong to one kernel: when that kernel is gone, so are its processes.
+/// ext2/3/4, xfs, btrfs, tmpfs, overlayfs, f2fs, zfs, bcachefs, ramfs.
+const LOCAL_FILE_SYSTEMS: [u64; 9] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0xf2f5_2010, 0x2fc1_2fc1, 0xca45_1a4e, 0x8584_58f6];
+
+/// Is this the magic number of a file system that only one kernel writes to?
+pub fn is_local(fs: Option<u64>) -> bool {
+    fs.is_some_and(|magic| LOCAL_FILE_SYSTEMS.contains(&magic))
+}
+
+/// Weighs the evidence about the process part of `hold`.
+pub fn weigh(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
+    let same_host = hold.host == me.host;
+    match &hold.boot_id {
+        // Old records name no boot: the host name is all there is.
+        None if same_host => by_pid(clues.holder, clues.command),
+        None => Liveness::Unknown,
+        Some(_) if hold.boot_id == me.boot_id => by_pulse(clues),
+        // Another boot of this machine, on a disk that only this machine writes to.
+        Some(_) if same_host && me.boot_id.is_some() && is_local(hold.fs) && is_local(me.fs) => Liveness::Gone,
+        Some(_) => Liveness::Unknown,
+    }
+}
+
+fn by_pulse(clues: Clues) -> Liveness {
+    match (clues.pulse, clues.holder, clues.command) {
+        (PulseClue::Locked, Process::Dead, _) | (PulseClue::Free, _, Some(Process::Alive)) => Liveness::Orphan,
+        (PulseClue::Locked, ..) => Liveness::Alive,
+        (PulseClue::Free, _, Some(Process::Unseen)) => Liveness::Unknown,
+        (PulseClue::Free, _, Some(Process::Dead) | None) => Liveness::Gone,
+        (PulseClue::None | PulseClue::Misfit, holder, command) => by_pid(holder, command),
+    }
+}
+
+fn by_pid(holder: Process, command: Option<Process>) -> Liveness {
+    match (holder, command) {
+        (Process::Alive, _) => Liveness::Alive,
+        (Process::Dead, Some(Process::Alive)) => Liveness::Orphan,
+        (Process::Dead, Some(Process::Dead) | None) => Liveness::Gone,
+        (Process::Unseen, _) | (Process::Dead, Some(Process::Unseen)) => Liveness::Unknown,
+    }
+}
