@@ -1,1 +1,41 @@
-//! Under construction.
+//! lokt: locks with leases and fencing tokens, in plain files.
+//!
+//! This is the library behind the `lokt` command. It never prints, never exits and never reads the environment. [`Lokt`] is one root
+//! directory; its methods are the commands. What was refused is a [`Denial`], an answer; what went wrong is an [`Error`].
+//!
+//! ```
+//! use lokt::{Lokt, Terms, LockName, Grant};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let build = LockName::new("build").map_err(|bad| bad.to_string())?;
+//! let alice = Lokt::create(&dir.path().join("root"), lokt::identity("alice".into(), None))?;
+//! let bob = Lokt::create(&dir.path().join("root"), lokt::identity("bob".into(), None))?;
+//!
+//! let Grant::Granted(held) = alice.lock(&build, Terms { ttl_sec: Some(300), reason: None })?.value else { panic!("it was free") };
+//! assert!(matches!(bob.lock(&build, Terms::default())?.value, Grant::Denied(_)));
+//! assert!(held.hold.token.is_some());
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod locks;
+mod root;
+mod store;
+pub mod sys;
+
+pub use error::{Error, ErrorKind};
+pub use locks::{
+    Condition, End, Ended, Entry, EntryState, Grant, Granted, Listing, Lokt, Outlook, Pruned, Refusal, Said, Swept,
+    living_parts,
+};
+pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};
+pub use lokt_core::denial::{Denial, Holder, Staleness};
+pub use lokt_core::hold::{Fence, Hold, Identity, LockId, PartKind};
+pub use lokt_core::liveness::Liveness;
+pub use lokt_core::name::{BadName, LockName};
+pub use lokt_core::{duration, time};
+pub use root::{Found as FoundRoot, Method as RootMethod, Surroundings};
+pub use store::line::Waiter;
+pub use sys::machine::identity;

@@ -1,0 +1,28 @@
+//! Argument types that several commands share.
+
+use std::time::Duration;
+
+use lokt::{LockName, duration};
+
+use crate::report::Failure;
+
+/// Checks a lock name before the first file is touched.
+pub(crate) fn lock_name(text: &str) -> Result<LockName, Failure> {
+    LockName::new(text).map_err(|bad| {
+        let code = crate::exit::Exit::Usage;
+        Failure::new(code, "E_BAD_NAME", format!("invalid lock name: {bad}"))
+    })
+}
+
+/// `--ttl`: 0 is none.
+pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|bad| match bad {
+        duration::BadDuration::Negative => "TTL must be positive (e.g., 5m, 1h)".to_owned(),
+        _ => bad.to_string(),
+    })
+}
+
+/// Seconds of a lease, rounded up; `None` for no lease.
+pub(crate) fn lease_seconds(ttl: Option<Duration>) -> Option<u64> {
+    ttl.filter(|ttl| !ttl.is_zero()).map(duration::whole_seconds)
+}

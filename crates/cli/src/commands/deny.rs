@@ -1,0 +1,170 @@
+//! A refusal, said in text or JSON.
+
+use jiff::Timestamp;
+use lokt::time::show_wall_seconds;
+use lokt::{Denial, Lokt, Refusal};
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::report::{Format, Report};
+use crate::show::{clean, quoted, refusal, seconds, seconds_since, until};
+
+/// The `blocked` object. Members that would be empty are left out.
+#[derive(Serialize, Default)]
+pub(crate) struct Blocked {
+    status: &'static str,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_age_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_ttl_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_remaining_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_expired: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_pid_status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_acquired_ts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_held_since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_held_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_lock_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_fencing_token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_liveness: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_reason: Option<String>,
+    code: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    waiters: usize,
+}
+
+/// Says no.
+pub(crate) fn report(lokt: &Lokt, name: &str, refused: &Refusal, format: Format) -> Report {
+    let now = lokt.now().wall;
+    let me = format!("{}@{}", clean(&lokt.me().owner), clean(&lokt.me().host));
+    let message = refusal(name, &refused.denial, &me, now);
+    let hint = hint(name, &refused.denial);
+    let report = Report::new(Exit::of_denial(&refused.denial));
+    match format {
+        Format::Json => report.json(&blocked(lokt, name, refused, message, hint, now)),
+        Format::Text => {
+            let report = report.note(format!("error: {message}")).notes(details(refused, now));
+            match hint {
+                Some(hint) => report.note(format!("hint: {hint}")),
+                None => report,
+            }
+        }
+    }
+}
+
+fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Denial::Held(holder) = &refused.denial {
+        if let Some(began) = holder.hold.began() {
+            lines.push(format!("  since:   {}", show_wall_seconds(began)));
+        }
+        lines.push(format!("  until:   {}", until(holder, now)));
+        if let Some(reason) = &holder.hold.reason {
+            lines.push(format!("  reason:  {}", clean(reason)));
+        }
+    }
+    if refused.waiters > 0 {
+        lines.push(format!("  waiting: {}", refused.waiters));
+    }
+    lines
+}
+
+fn hint(name: &str, denial: &Denial) -> Option<String> {
+    Some(match denial {
+        Denial::Held(_) | Denial::Queued { .. } | Denial::Frozen(_) => {
+            format!("`lokt why {name}` shows the evidence and what you can do")
+        }
+        Denial::BeingWritten => "try again in two seconds".into(),
+        Denial::Newer { .. } => format!("upgrade lokt, or remove it with `lokt unlock --force {name}`"),
+        Denial::Corrupt { .. } => format!(
+            "`lokt lock {name}` moves it aside and takes the lock; `lokt unlock --force {name}` only moves it aside"
+        ),
+        Denial::Missing => "`lokt status` lists what is held".into(),
+        Denial::NotYours(holder) => format!(
+            "its owner unlocks it with `LOKT_OWNER={} lokt unlock {name}`; `lokt unlock --force {name}` takes it away",
+            shell_word(&holder.hold.owner)
+        ),
+        Denial::Guarded(_) => {
+            format!("it ends with its command; `lokt unlock --force {name}` takes it away from under it")
+        }
+        Denial::OtherHold(_) | Denial::StaleToken { .. } => format!("`lokt status {name}` shows the current hold"),
+        Denial::NotStale(_) => format!("`lokt unlock --force {name}` takes it away all the same"),
+        Denial::Kept | Denial::Lost(_) => return None,
+    })
+}
+
+/// An owner as it must be typed in a shell.
+fn shell_word(text: &str) -> String {
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-@/+:".contains(&b));
+    if plain { text.to_owned() } else { format!("'{}'", clean(text).replace('\'', "'\\''")) }
+}
+
+fn blocked(
+    lokt: &Lokt,
+    name: &str,
+    refused: &Refusal,
+    message: String,
+    hint: Option<String>,
+    now: Timestamp,
+) -> Blocked {
+    let denial = &refused.denial;
+    let is_conflict = Exit::of_denial(denial) == Exit::Held;
+    let mut blocked = Blocked {
+        status: if is_conflict { "blocked" } else { "error" },
+        name: name.to_owned(),
+        code: denial.code(),
+        message,
+        hint,
+        waiters: refused.waiters,
+        ..Blocked::default()
+    };
+    if let Some(holder) = denial.holder() {
+        let hold = &holder.hold;
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        blocked.holder_owner = text(&hold.owner);
+        blocked.holder_host = text(&hold.host);
+        blocked.holder_pid = Some(hold.pid);
+        blocked.holder_agent_id = text(&hold.agent_id);
+        blocked.holder_age_sec = Some(seconds_since(hold.acquired, now)).filter(|age| *age > 0);
+        blocked.holder_ttl_sec = Some(hold.ttl_sec).filter(|ttl| *ttl > 0);
+        blocked.holder_remaining_sec = holder.left_ms().map(seconds);
+        blocked.holder_expired = holder.elapsed.is_expired().then_some(true);
+        blocked.holder_pid_status = Some(lokt.pid_status(hold));
+        blocked.holder_acquired_ts = hold.acquired.map(show_wall_seconds);
+        blocked.holder_expires_at = hold.expires_at.map(show_wall_seconds);
+        blocked.holder_held_since = hold.began().map(show_wall_seconds);
+        blocked.holder_held_sec = Some(seconds_since(hold.began(), now));
+        blocked.holder_lock_id = text(hold.lock_id.as_str());
+        blocked.holder_fencing_token = hold.token.map(lokt::Fence::get);
+        blocked.holder_liveness = Some(holder.liveness.as_str());
+        blocked.holder_reason.clone_from(&hold.reason);
+    }
+    blocked
+}
+
+/// `lock "x" not found`, as `status` and `exists` have always said it.
+pub(crate) fn not_found(name: &str) -> String {
+    format!("lock {} not found", quoted(name))
+}

@@ -1,0 +1,42 @@
+//! `lokt exists`: is it held? The exit code says it.
+
+use serde::Serialize;
+
+use super::Formatted;
+use crate::args::lock_name;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+
+/// Say by the exit code whether a lock is held: 0 if it is, 3 if not
+#[derive(clap::Parser)]
+pub(crate) struct Args {
+    /// The lock's name
+    name: String,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Formatted for Args {
+    fn format(&self) -> Format {
+        Format::of(self.json)
+    }
+}
+
+#[derive(Serialize)]
+struct Exists<'a> {
+    name: &'a str,
+    exists: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+    let name = lock_name(&args.name)?;
+    let lokt = Context::read()?.open()?;
+    let exists = lokt.map_or(Ok(false), |lokt| lokt.exists(&name))?;
+    let report = Report::new(if exists { Exit::Done } else { Exit::Missing });
+    Ok(match args.format() {
+        Format::Json => report.json(&Exists { name: name.as_str(), exists }),
+        Format::Text => report,
+    })
+}

@@ -1,0 +1,139 @@
+//! `lokt lock`: take a lock for this owner, or refresh it.
+
+use std::time::Duration;
+
+use lokt::time::show_wall_seconds;
+use lokt::{Broken, Grant, Granted, Lokt, PartKind, Terms, duration};
+use serde::Serialize;
+
+use super::{Formatted, deny};
+use crate::args::{lease_seconds, lock_name, parse_ttl};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+use crate::show::{age, clean, owner_at, quoted};
+
+/// Take a lock for this owner, or refresh it
+#[derive(clap::Parser)]
+pub(crate) struct Args {
+    /// The lock's name: letters, digits, dots, hyphens and underscores
+    name: String,
+    /// End it by itself after this long (90, 1500ms, 90s, 5m, 1h30m, 2d; rounded up to seconds)
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl)]
+    ttl: Option<Duration>,
+    /// End it when this process ends
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i64).range(1..))]
+    bind: Option<i64>,
+    /// Say why; shown to everyone who is refused
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Formatted for Args {
+    fn format(&self) -> Format {
+        Format::of(self.json)
+    }
+}
+
+#[derive(Serialize)]
+struct Acquired<'a> {
+    status: &'static str,
+    name: &'a str,
+    refreshed: bool,
+    owner: &'a str,
+    lock_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fencing_token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_sec: Option<i64>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+    let name = lock_name(&args.name)?;
+    let format = args.format();
+    let context = Context::read()?;
+    let lokt = context.create()?;
+    let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
+    let said = match args.bind {
+        Some(pid) => lokt.bind(&name, terms, pid)?,
+        None => lokt.lock(&name, terms)?,
+    };
+    let granted = match said.value {
+        Grant::Granted(granted) => granted,
+        Grant::Denied(refused) => {
+            return Ok(deny::report(&lokt, name.as_str(), &refused, format).warnings(said.warnings));
+        }
+    };
+    let report = Report::new(Exit::Done).warnings(said.warnings);
+    let hold = &granted.hold;
+    Ok(match format {
+        Format::Json => report.json(&Acquired {
+            status: "acquired",
+            name: name.as_str(),
+            refreshed: granted.refreshed,
+            owner: &hold.owner,
+            lock_id: hold.lock_id.as_str(),
+            fencing_token: hold.token.map(lokt::Fence::get),
+            expires_at: hold.expires_at.map(show_wall_seconds),
+            ttl_sec: Some(hold.ttl_sec).filter(|ttl| *ttl > 0),
+        }),
+        Format::Text => {
+            let report = report.text(format!("acquired lock {}\n", quoted(name.as_str())));
+            report.notes(remarks(&context, &lokt, &granted))
+        }
+    })
+}
+
+/// What the user should know about this lock.
+fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
+    let now = lokt.now().wall;
+    let hold = &granted.hold;
+    let mut notes = Vec::new();
+    match (granted.broken, &granted.before) {
+        (Some(Broken::Stale(why)), Some(before)) => {
+            notes.push(format!("note: broke the stale lock of {} ({})", owner_at(before), why.as_str()));
+        }
+        (Some(Broken::Corrupt), _) => {
+            let aside = granted.aside.as_deref().unwrap_or("state/aside");
+            notes.push(format!("note: what was there was no lock record; it was moved to {aside} below the root"));
+        }
+        _ => {}
+    }
+    if let (true, Some(before)) = (granted.refreshed, &granted.before) {
+        let since = age(before.began(), now);
+        if context.named_owner {
+            notes.push(format!("note: refreshed the lock that {} has held for {since}", owner_at(before)));
+        } else {
+            // Without LOKT_OWNER everyone logged in as this user is one owner, which is seldom what was meant.
+            notes.push(format!(
+                "note: joined a lock that {} (pid {}) has held for {since}; set LOKT_OWNER to a name of your own to exclude each other",
+                owner_at(before),
+                before.pid
+            ));
+        }
+    }
+    let bound = hold.has(PartKind::Process);
+    notes.push(match (bound, hold.expires_at) {
+        (false, None) => format!("note: it has no TTL: only `lokt unlock {}` ends it", clean(&hold.name)),
+        (true, None) if hold.has(PartKind::Owner) => {
+            format!(
+                "note: it ends with process {} and `lokt unlock {}`, whichever comes last",
+                hold.pid,
+                clean(&hold.name)
+            )
+        }
+        (true, None) => format!("note: it ends with process {}", hold.pid),
+        (true, Some(end)) => {
+            format!("note: it ends with process {}, at the latest at {}", hold.pid, show_wall_seconds(end))
+        }
+        (false, Some(end)) => {
+            format!("note: it ends at {} (in {})", show_wall_seconds(end), duration::show_seconds(hold.ttl_sec))
+        }
+    });
+    notes
+}

@@ -1,0 +1,58 @@
+//! `lokt root`: where, and how it was found.
+
+use lokt::RootMethod;
+use serde::Serialize;
+
+use super::Formatted;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+use crate::show::clean;
+
+/// Show the root directory and how it was found
+#[derive(clap::Parser)]
+pub(crate) struct Args {
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Formatted for Args {
+    fn format(&self) -> Format {
+        Format::of(self.json)
+    }
+}
+
+#[derive(Serialize)]
+struct Root {
+    root_path: String,
+    root_method: &'static str,
+    exists: bool,
+    owner: String,
+    agent_id: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+    let context = Context::read()?;
+    let exists = context.root.path.is_dir();
+    let how = match context.root.method {
+        RootMethod::Env => "LOKT_ROOT",
+        RootMethod::Git => "git common directory",
+        RootMethod::Local => "nearest .lokt, or the current directory",
+    };
+    let report = Report::new(Exit::Done);
+    Ok(match args.format() {
+        Format::Json => report.json(&Root {
+            root_path: context.root.path.to_string_lossy().into_owned(),
+            root_method: context.root.method.as_str(),
+            exists,
+            owner: context.me.owner,
+            agent_id: context.me.agent_id,
+        }),
+        Format::Text => report.text(format!("{}\n", context.root.path.display())).note(format!(
+            "found via: {how}{}; you are {}",
+            if exists { "" } else { " (not there yet; the first lock makes it)" },
+            clean(&context.me.owner)
+        )),
+    })
+}

@@ -1,0 +1,342 @@
+//! `lokt status`: who holds what, since when and until when.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use lokt::time::show_wall_seconds;
+use lokt::{Entry, EntryState, Holder, Liveness, LockName, Lokt, PartKind, Pruned, Said, duration};
+use serde::Serialize;
+
+use super::{Formatted, deny};
+use crate::args::lock_name;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+use crate::show::{age, clean, owner_at, quoted, seconds, seconds_since};
+
+/// Show who holds what, since when and until when
+#[derive(clap::Parser)]
+pub(crate) struct Args {
+    /// Only this lock, in detail
+    name: Option<String>,
+    /// Remove expired locks and freezes first
+    #[arg(long)]
+    prune_expired: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Formatted for Args {
+    fn format(&self) -> Format {
+        Format::of(self.json)
+    }
+}
+
+/// A lock or freeze as JSON.
+#[derive(Serialize)]
+struct Status {
+    version: i64,
+    name: String,
+    owner: String,
+    host: String,
+    pid: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid_start_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acquired_ts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    age_sec: i64,
+    expired: bool,
+    pid_status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze: Option<bool>,
+    live: bool,
+    held_sec: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fencing_token: Option<u64>,
+    parts: Vec<&'static str>,
+    liveness: &'static str,
+    waiters: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// Something that is no readable record, as JSON.
+#[derive(Serialize)]
+struct Damage<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze: Option<bool>,
+    live: bool,
+    state: &'static str,
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+    let name = args.name.as_deref().map(lock_name).transpose()?;
+    let format = args.format();
+    let lokt = Context::read()?.open()?;
+    match (name, lokt) {
+        (Some(name), None) => Ok(missing(&name, format)),
+        (None, None) => Ok(none(format)),
+        (Some(name), Some(lokt)) => one(&lokt, &name, args.prune_expired, format),
+        (None, Some(lokt)) => all(&lokt, args.prune_expired, format),
+    }
+}
+
+fn none(format: Format) -> Report {
+    let report = Report::new(Exit::Done);
+    match format {
+        Format::Json => report.text("[]\n"),
+        Format::Text => report.text("no locks\n"),
+    }
+}
+
+fn missing(name: &LockName, format: Format) -> Report {
+    match format {
+        Format::Json => Failure::new(Exit::Missing, "E_NOT_FOUND", deny::not_found(name.as_str())).report(format),
+        Format::Text => Report::new(Exit::Missing).note(deny::not_found(name.as_str())),
+    }
+}
+
+fn one(lokt: &Lokt, name: &LockName, prune: bool, format: Format) -> Result<Report, Failure> {
+    if prune {
+        let Said { value, warnings } = lokt.prune(name)?;
+        if !value.locks.is_empty() {
+            let report = Report::new(Exit::Done).warnings(warnings);
+            return Ok(match format {
+                Format::Json => report.json(&pruned_json(&value)),
+                Format::Text => report.text(format!("pruned expired lock {}\n", quoted(name.as_str()))),
+            });
+        }
+    }
+    let now = lokt.now().wall;
+    let Some(entry) = lokt.entry(name)? else { return Ok(missing(name, format)) };
+    match &entry.state {
+        EntryState::Held(holder) => {
+            let report = Report::new(Exit::Done);
+            Ok(match format {
+                Format::Json => report.json(&status(lokt, &entry, holder, now)),
+                Format::Text => report.text(detail(lokt, &entry, holder, now)),
+            })
+        }
+        state => {
+            let exit = if matches!(state, EntryState::BeingWritten) { Exit::Held } else { Exit::Damaged };
+            let exit = match state {
+                EntryState::Unreadable(error) => Exit::of_error(error),
+                _ => exit,
+            };
+            let damage = damage(&entry);
+            Ok(Failure::new(exit, damage.code, damage.message).hint(damage.hint).report(format))
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PrunedJson<'a> {
+    pruned: &'a [String],
+    pruned_freezes: &'a [String],
+    kept: &'a [String],
+}
+
+fn pruned_json(pruned: &Pruned) -> PrunedJson<'_> {
+    PrunedJson { pruned: &pruned.locks, pruned_freezes: &pruned.freezes, kept: &pruned.kept }
+}
+
+fn all(lokt: &Lokt, prune: bool, format: Format) -> Result<Report, Failure> {
+    let mut report = Report::new(Exit::Done);
+    if prune {
+        let Said { value, warnings } = lokt.prune_all()?;
+        let mut lines: Vec<String> = value.locks.iter().map(|name| format!("pruned: {name} (expired)")).collect();
+        lines.extend(value.freezes.iter().map(|name| format!("pruned: {name} (expired freeze)")));
+        lines.extend(value.kept.iter().map(|name| format!("kept: {name} (expired, but its process runs)")));
+        if !value.locks.is_empty() || !value.freezes.is_empty() {
+            lines.push(format!("\npruned {} expired lock(s)", value.locks.len() + value.freezes.len()));
+        }
+        report = report.warnings(warnings);
+        report = match format {
+            // In JSON mode stdout is one JSON value.
+            Format::Json => report.notes(lines),
+            Format::Text => lines.into_iter().fold(report, |report, line| report.text(line).text("\n")),
+        };
+    }
+    let now = lokt.now().wall;
+    let entries = lokt.list()?;
+    Ok(match format {
+        Format::Json => report.json(&entries.iter().map(|entry| json_of(lokt, entry, now)).collect::<Vec<_>>()),
+        Format::Text if entries.is_empty() => report.text("no locks\n"),
+        Format::Text => {
+            let mut rows = String::new();
+            for entry in &entries {
+                row(&mut rows, entry, now);
+            }
+            report.text(rows)
+        }
+    })
+}
+
+/// A row of the JSON list.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Row<'a> {
+    Hold(Box<Status>),
+    Damage(Damage<'a>),
+}
+
+fn json_of<'a>(lokt: &Lokt, entry: &'a Entry, now: Timestamp) -> Row<'a> {
+    match &entry.state {
+        EntryState::Held(holder) => Row::Hold(Box::new(status(lokt, entry, holder, now))),
+        _ => Row::Damage(damage(entry)),
+    }
+}
+
+fn status(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> Status {
+    let hold = &holder.hold;
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let remaining = if entry.is_freeze { holder.elapsed.left_ms() } else { holder.left_ms() };
+    Status {
+        version: hold.version,
+        name: if hold.name.is_empty() { entry.name.clone() } else { hold.name.clone() },
+        owner: hold.owner.clone(),
+        host: hold.host.clone(),
+        pid: hold.pid,
+        pid_start_ns: Some(hold.pid_start).filter(|start| *start != 0),
+        agent_id: text(&hold.agent_id),
+        acquired_ts: hold.acquired.map(show_wall_seconds),
+        ttl_sec: Some(hold.ttl_sec).filter(|ttl| *ttl > 0),
+        expires_at: hold.expires_at.map(show_wall_seconds),
+        age_sec: seconds_since(hold.acquired, now),
+        expired: holder.elapsed.is_expired(),
+        pid_status: lokt.pid_status(hold),
+        freeze: entry.is_freeze.then_some(true),
+        live: entry.is_live(),
+        held_sec: seconds_since(hold.began(), now),
+        held_since: hold.began().map(show_wall_seconds),
+        remaining_sec: remaining.map(seconds),
+        lock_id: text(hold.lock_id.as_str()),
+        fencing_token: hold.token.map(lokt::Fence::get),
+        parts: lokt::living_parts(holder).into_iter().map(PartKind::as_str).collect(),
+        liveness: holder.liveness.as_str(),
+        waiters: entry.waiters,
+        reason: hold.reason.clone(),
+    }
+}
+
+fn damage(entry: &Entry) -> Damage<'_> {
+    let name = &entry.name;
+    let force = format!("`lokt unlock --force {name}` moves it aside");
+    let shown = quoted(name);
+    let (state, code, message, hint) = match &entry.state {
+        EntryState::Held(_) => unreachable!("a hold is no damage"),
+        EntryState::Corrupt(why) => {
+            let hint = format!("`lokt lock {name}` moves it aside and takes the lock; {force}");
+            ("corrupt", "E_CORRUPT", format!("lock {shown} has corrupted data: {}", clean(why)), hint)
+        }
+        EntryState::BeingWritten => {
+            let message = format!("lock {shown} is being written by another program at this moment");
+            ("being_written", "E_LOCK_CONFLICT", message, "try again in two seconds".to_owned())
+        }
+        EntryState::Newer(version) => {
+            let message = format!(
+                "lock {shown}: unsupported lockfile version: version {version} not supported (max: 1); upgrade lokt"
+            );
+            ("newer", "E_UNSUPPORTED_VERSION", message, format!("upgrade lokt; {force}"))
+        }
+        EntryState::Unreadable(error) => ("unreadable", error.code(), error.to_string(), force),
+    };
+    Damage { name, freeze: entry.is_freeze.then_some(true), live: entry.is_live(), state, code, message, hint }
+}
+
+/// One row of the list: name, owner, age, what is special, until when.
+fn row(rows: &mut String, entry: &Entry, now: Timestamp) {
+    let name = clean(&entry.name);
+    let frozen = if entry.is_freeze { " [FROZEN]" } else { "" };
+    let EntryState::Held(holder) = &entry.state else {
+        let damage = damage(entry);
+        let _ = writeln!(rows, "{name:<20}  {}{frozen} [{}]", clean(&damage.message), damage.state.to_uppercase());
+        return;
+    };
+    let hold = &holder.hold;
+    let _ = write!(rows, "{name:<20}  {}  {}{frozen}", owner_at(hold), age(hold.began(), now));
+    let remaining = if entry.is_freeze { holder.elapsed.left_ms() } else { holder.left_ms() };
+    let mark = match (entry.is_freeze, holder.elapsed.is_expired(), holder.liveness) {
+        (_, true, _) => " [EXPIRED]".to_owned(),
+        (false, false, _) if !holder.lives() => " [DEAD]".to_owned(),
+        (false, false, Liveness::Orphan) => " [ORPHAN]".to_owned(),
+        _ => remaining.map(|ms| format!("  expires in {}", duration::show_seconds(seconds(ms)))).unwrap_or_default(),
+    };
+    rows.push_str(&mark);
+    if entry.waiters > 0 {
+        let _ = write!(rows, "  {} waiting", entry.waiters);
+    }
+    rows.push('\n');
+}
+
+/// One lock in detail.
+fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String {
+    let hold = &holder.hold;
+    let mut text = String::new();
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "{:<10}{value}", format!("{label}:"));
+    };
+    line("name", &clean(&entry.name));
+    line("owner", &clean(&hold.owner));
+    if !hold.agent_id.is_empty() {
+        line("agent", &clean(&hold.agent_id));
+    }
+    line("host", &clean(&hold.host));
+    line("pid", &format!("{} ({})", hold.pid, lokt.pid_status(hold)));
+    line("age", &age(hold.acquired, now));
+    if let Some(began) = hold.began() {
+        line("held", &format!("{} (since {})", age(Some(began), now), show_wall_seconds(began)));
+    }
+    if hold.ttl_sec > 0 {
+        line("ttl", &format!("{}s", hold.ttl_sec));
+    }
+    match (hold.expires_at, holder.elapsed.is_expired()) {
+        (Some(end), true) => line("expires", &format!("{} (EXPIRED)", show_wall_seconds(end))),
+        (Some(end), false) => {
+            let left = holder.elapsed.left_ms().map_or(0, seconds);
+            line("expires", &format!("{} (in {})", show_wall_seconds(end), duration::show_seconds(left)));
+        }
+        (None, true) => line("status", "EXPIRED"),
+        (None, false) => {}
+    }
+    if !holder.elapsed.is_expired() && !holder.lives() {
+        line("status", "DEAD (its process is gone; the next lock breaks it)");
+    }
+    if !hold.lock_id.is_empty() {
+        line("lock id", &clean(hold.lock_id.as_str()));
+    }
+    if let Some(token) = hold.token {
+        line("token", &token.to_string());
+    }
+    let parts: Vec<&str> = lokt::living_parts(holder).into_iter().map(PartKind::as_str).collect();
+    if !parts.is_empty() {
+        line("held by", &parts.join(" and "));
+    }
+    if hold.has(PartKind::Process) {
+        line("process", holder.liveness.as_str());
+    }
+    if entry.waiters > 0 {
+        line("waiting", &entry.waiters.to_string());
+    }
+    if let Some(reason) = &hold.reason {
+        line("reason", &clean(reason));
+    }
+    text
+}

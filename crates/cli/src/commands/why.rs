@@ -1,0 +1,365 @@
+//! `lokt why`: what `lock` would do, with the evidence and the next command. Changes nothing.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use lokt::time::show_wall_seconds;
+use lokt::{Denial, Entry, EntryState, Holder, LockName, Lokt, Outlook, PartKind, duration};
+use serde::Serialize;
+
+use super::Formatted;
+use crate::args::lock_name;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+use crate::show::{age, clean, owner_at, quoted, seconds, seconds_since, until};
+
+/// Explain what `lock` would do, with the evidence and the next command
+#[derive(clap::Parser)]
+pub(crate) struct Args {
+    /// The lock's name
+    name: String,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Formatted for Args {
+    fn format(&self) -> Format {
+        Format::of(self.json)
+    }
+}
+
+#[derive(Serialize)]
+struct Why<'a> {
+    name: &'a str,
+    /// `free` and `yours`: `lock` would succeed. `blocked`: it would not.
+    status: &'static str,
+    /// What `lock` would do: `acquire`, `refresh` or `deny`.
+    would: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    waiters: usize,
+    reasons: Vec<Reason>,
+    suggestions: Vec<String>,
+}
+
+/// One piece of evidence. Members that would be empty are left out.
+#[derive(Serialize, Default)]
+struct Reason {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_age_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_remaining_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_age_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_ttl_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_remaining_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_expired: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_pid_status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_stale_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    liveness: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fencing_token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The evidence as lines of text.
+    #[serde(skip)]
+    label: String,
+    #[serde(skip)]
+    lines: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+    let name = lock_name(&args.name)?;
+    let format = args.format();
+    let Some(lokt) = Context::read()?.open()? else {
+        return Ok(report(&free(&name), format));
+    };
+    let outlook = lokt.outlook(&name)?;
+    Ok(report(&explain(&lokt, &name, &outlook), format))
+}
+
+fn free(name: &LockName) -> (Exit, Why<'_>) {
+    let why = Why {
+        name: name.as_str(),
+        status: "free",
+        would: "acquire",
+        code: None,
+        waiters: 0,
+        reasons: Vec::new(),
+        suggestions: Vec::new(),
+    };
+    (Exit::Done, why)
+}
+
+fn explain<'a>(lokt: &Lokt, name: &'a LockName, outlook: &Outlook) -> (Exit, Why<'a>) {
+    let now = lokt.now().wall;
+    let mut reasons = Vec::new();
+    let mut suggestions = Vec::new();
+    match &outlook.frozen {
+        Some(Ok(freeze)) => reasons.push(frozen(freeze, now)),
+        Some(Err(why)) => reasons.push(Reason {
+            kind: "frozen",
+            message: format!("Frozen by a freeze that can't be read: {}", clean(why)),
+            label: "FROZEN".into(),
+            lines: vec![format!("The freeze can't be read: {}", clean(why))],
+            ..Reason::default()
+        }),
+        None => {}
+    }
+    if let (Some(Ok(freeze)), Some(Denial::Frozen(_))) = (&outlook.frozen, &outlook.denial)
+        && let Some(left) = freeze.elapsed.left_ms()
+    {
+        suggestions.push(format!("Wait {} until the freeze ends", duration::show_seconds(seconds(left))));
+    }
+    if let Some(entry) = &outlook.entry {
+        reasons.push(stored(lokt, entry, now));
+        suggestions.extend(advice(name.as_str(), entry, outlook));
+    }
+    if !outlook.line.is_empty() {
+        let who: Vec<String> = outlook.line.iter().map(|waiter| clean(&waiter.pulse.owner)).collect();
+        reasons.push(Reason {
+            kind: "queued",
+            message: format!("{} waiting: {}", who.len(), who.join(", ")),
+            label: format!("{} WAITING", who.len()),
+            lines: outlook
+                .line
+                .iter()
+                .map(|waiter| {
+                    let pulse = &waiter.pulse;
+                    format!("{} (pid {}) since {}", clean(&pulse.owner), pulse.process.pid, clean(&pulse.since))
+                })
+                .collect(),
+            ..Reason::default()
+        });
+    }
+    let (exit, status, would) = match (&outlook.denial, outlook.refreshes) {
+        (Some(denial), _) => (Exit::of_denial(denial), "blocked", "deny"),
+        (None, true) => (Exit::Done, "yours", "refresh"),
+        (None, false) => (Exit::Done, "free", "acquire"),
+    };
+    let code = outlook.denial.as_ref().map(Denial::code);
+    (exit, Why { name: name.as_str(), status, would, code, waiters: outlook.line.len(), reasons, suggestions })
+}
+
+fn frozen(freeze: &Holder, now: Timestamp) -> Reason {
+    let hold = &freeze.hold;
+    let held = age(hold.began(), now);
+    let left = freeze.elapsed.left_ms().map(seconds);
+    let remaining = left.map(|left| format!(" ({} remaining)", duration::show_seconds(left))).unwrap_or_default();
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Reason {
+        kind: "frozen",
+        message: format!("Frozen by {} for {held}{remaining}", owner_at(hold)),
+        freeze_owner: text(&hold.owner),
+        freeze_host: text(&hold.host),
+        freeze_pid: Some(hold.pid),
+        freeze_agent_id: text(&hold.agent_id),
+        freeze_age_sec: Some(seconds_since(hold.began(), now)).filter(|age| *age > 0),
+        freeze_remaining_sec: left,
+        expires_at: hold.expires_at.map(show_wall_seconds),
+        label: format!("FROZEN by {}", owner_at(hold)),
+        lines: vec![format!("Age: {held}{remaining}")],
+        ..Reason::default()
+    }
+}
+
+fn stored(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Reason {
+    let holder = match &entry.state {
+        EntryState::Held(holder) => holder,
+        EntryState::Corrupt(why) => {
+            return Reason {
+                kind: "corrupted",
+                message: format!("Lock file contains invalid JSON or is no record: {}", clean(why)),
+                label: "CORRUPTED lock file".into(),
+                lines: vec![clean(why)],
+                ..Reason::default()
+            };
+        }
+        EntryState::BeingWritten => {
+            return plain(
+                "being_written",
+                "The record is empty and younger than two seconds: another program is writing it",
+            );
+        }
+        EntryState::Newer(version) => {
+            return plain("newer", &format!("The record has version {version}; this lokt understands 1"));
+        }
+        EntryState::Unreadable(error) => return plain("unreadable", &error.to_string()),
+    };
+    let hold = &holder.hold;
+    let yours = hold.owner == lokt.me().owner;
+    let pid_status = lokt.pid_status(hold);
+    let held = age(hold.began(), now);
+    let who = owner_at(hold);
+    let (kind, label, message) = match (holder.staleness().map(lokt::Staleness::as_str), yours) {
+        (Some("expired"), _) => {
+            ("expired", "EXPIRED, held by", format!("Held by {who} (PID {}) for {held} — TTL expired", hold.pid))
+        }
+        (Some(_), _) => {
+            ("dead_pid", "STALE (dead PID), held by", format!("Held by {who} (PID {}, dead) for {held}", hold.pid))
+        }
+        (None, true) => {
+            ("self_held", "HELD by you,", format!("Held by {who} (PID {}, {pid_status}) for {held}: yours", hold.pid))
+        }
+        (None, false) => ("held", "HELD by", format!("Held by {who} ({}) for {held}", holding(holder, pid_status))),
+    };
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let agent = if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
+    Reason {
+        kind,
+        message,
+        holder_owner: text(&hold.owner),
+        holder_host: text(&hold.host),
+        holder_pid: Some(hold.pid),
+        holder_agent_id: text(&hold.agent_id),
+        holder_age_sec: Some(seconds_since(hold.acquired, now)).filter(|age| *age > 0),
+        holder_ttl_sec: Some(hold.ttl_sec).filter(|ttl| *ttl > 0),
+        holder_remaining_sec: holder.left_ms().map(seconds),
+        holder_expired: holder.elapsed.is_expired().then_some(true),
+        holder_pid_status: Some(pid_status),
+        holder_stale_reason: holder.staleness().map(lokt::Staleness::as_str),
+        expires_at: hold.expires_at.map(show_wall_seconds),
+        held_since: hold.began().map(show_wall_seconds),
+        liveness: Some(holder.liveness.as_str()),
+        lock_id: text(hold.lock_id.as_str()),
+        fencing_token: hold.token.map(lokt::Fence::get),
+        reason: hold.reason.clone(),
+        label: format!("{label} {}{agent}@{} ({})", clean(&hold.owner), clean(&hold.host), holding(holder, pid_status)),
+        lines: evidence(holder, &held, now),
+        ..Reason::default()
+    }
+}
+
+fn plain(kind: &'static str, message: &str) -> Reason {
+    Reason { kind, message: clean(message), label: clean(message), ..Reason::default() }
+}
+
+/// By what the hold is held: a process, or an owner who is none.
+fn holding(holder: &Holder, pid_status: &str) -> String {
+    let hold = &holder.hold;
+    if hold.has(PartKind::Process) {
+        let process = match holder.liveness.as_str() {
+            "unknown" => "its process can't be verified from here".to_owned(),
+            "orphan" => "its guard is gone, the command still runs".to_owned(),
+            _ => pid_status.to_owned(),
+        };
+        format!("PID {}, {process}", hold.pid)
+    } else {
+        "by `lokt lock`; no process is behind it".to_owned()
+    }
+}
+
+fn evidence(holder: &Holder, held: &str, now: Timestamp) -> Vec<String> {
+    let hold = &holder.hold;
+    let mut lines = vec![format!("Age: {held}")];
+    if hold.ttl_sec > 0 {
+        let ttl = duration::show_seconds(hold.ttl_sec);
+        lines.push(match holder.left_ms() {
+            Some(left) if holder.lives() => format!("TTL: {ttl} ({} remaining)", duration::show_seconds(seconds(left))),
+            _ if holder.elapsed.is_expired() => format!("TTL: {ttl} (expired)"),
+            _ => format!("TTL: {ttl}"),
+        });
+    }
+    if holder.lives() {
+        lines.push(format!("Until: {}", until(holder, now)));
+    }
+    if let Some(token) = hold.token {
+        lines.push(format!("Token: {token}"));
+    }
+    if let Some(reason) = &hold.reason {
+        lines.push(format!("Reason: {}", clean(reason)));
+    }
+    lines
+}
+
+/// The exact next commands.
+fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
+    let would_grant = outlook.denial.is_none();
+    match &entry.state {
+        EntryState::Held(holder) if holder.staleness().is_some() && would_grant => {
+            vec![
+                format!("lokt lock {name}  (breaks it and takes the lock)"),
+                format!("lokt unlock --break-stale {name}  (only removes it)"),
+            ]
+        }
+        EntryState::Held(_) if outlook.refreshes => {
+            vec![format!("lokt lock {name}  (refreshes it)"), format!("lokt unlock {name}  (ends it)")]
+        }
+        EntryState::Held(holder) if matches!(outlook.denial, Some(Denial::Held(_))) => {
+            let wait = holder
+                .left_ms()
+                .map(|left| format!("Wait {} until it ends by itself", duration::show_seconds(seconds(left))));
+            let force = format!("lokt unlock --force {name}  (break glass: its holder is not asked)");
+            wait.into_iter().chain([force]).collect()
+        }
+        EntryState::Corrupt(_) if would_grant => {
+            vec![
+                format!("lokt lock {name}  (moves it aside and takes the lock)"),
+                format!("lokt unlock --force {name}  (only moves it aside)"),
+            ]
+        }
+        EntryState::Newer(_) => vec![format!("lokt unlock --force {name}  (break glass: a newer lokt wrote it)")],
+        EntryState::BeingWritten => vec![format!("lokt lock {name}  (again, in two seconds)")],
+        _ => Vec::new(),
+    }
+}
+
+fn report((exit, why): &(Exit, Why<'_>), format: Format) -> Report {
+    let report = Report::new(*exit);
+    if format == Format::Json {
+        return report.json(why);
+    }
+    let name = quoted(why.name);
+    let mut text = match why.would {
+        "acquire" if why.reasons.is_empty() => format!("Lock {name} is FREE — acquisition would succeed.\n"),
+        "acquire" => format!("Lock {name} is FREE — acquisition would succeed, breaking what is left:\n"),
+        "refresh" => format!("Lock {name} is YOURS — acquisition would refresh it:\n"),
+        _ => format!("Lock {name} is BLOCKED:\n"),
+    };
+    for reason in &why.reasons {
+        let _ = write!(text, "\n  {}\n", reason.label);
+        for line in &reason.lines {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    if !why.suggestions.is_empty() {
+        text.push_str("\nSuggestions:\n");
+        for suggestion in &why.suggestions {
+            let _ = writeln!(text, "  - {suggestion}");
+        }
+    }
+    report.text(text)
+}

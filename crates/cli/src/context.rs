@@ -1,0 +1,82 @@
+//! The environment, read in one place: who asks, and where.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use lokt::{FoundRoot, Identity, Lokt, Surroundings};
+
+use crate::report::Failure;
+
+/// Who asks, and on which root.
+pub(crate) struct Context {
+    pub(crate) root: FoundRoot,
+    pub(crate) me: Identity,
+    /// `LOKT_OWNER` was set; otherwise the owner is whoever is logged in.
+    pub(crate) named_owner: bool,
+}
+
+impl Context {
+    pub(crate) fn read() -> Result<Self, Failure> {
+        let cwd = std::env::current_dir().map_err(|error| {
+            Failure::io(format!("find the current directory: {error}"), Some("cd to a directory that exists"))
+        })?;
+        let surroundings = Surroundings {
+            lokt_root: variable("LOKT_ROOT"),
+            git_dir: variable("GIT_DIR"),
+            git_common_dir: variable("GIT_COMMON_DIR"),
+            home: variable("HOME").map(PathBuf::from),
+            cwd,
+        };
+        let owner = text("LOKT_OWNER");
+        let named_owner = owner.is_some();
+        let me = lokt::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
+        Ok(Self { root: surroundings.find_root(), me, named_owner })
+    }
+
+    /// The root, made if it is missing.
+    pub(crate) fn create(&self) -> Result<Lokt, Failure> {
+        Ok(Lokt::create(&self.root.path, self.me.clone())?)
+    }
+
+    /// The root, if there is one.
+    pub(crate) fn open(&self) -> Result<Option<Lokt>, Failure> {
+        Ok(Lokt::open(&self.root.path, self.me.clone())?)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the module that owns the environment")]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn text(name: &str) -> Option<String> {
+    variable(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// The login name from the passwd file, else `USER`, else the uid. A static binary has no name service to ask.
+fn default_owner() -> String {
+    let uid = rustix::process::geteuid().as_raw();
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    user_name(&passwd, uid).or_else(|| text("USER")).unwrap_or_else(|| uid.to_string())
+}
+
+fn user_name(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::user_name;
+
+    #[test]
+    fn the_owner_is_found_by_uid() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nbroken\nalice:x:1000:1000::/home/alice:/bin/sh\n";
+        assert_eq!(user_name(passwd, 1000).as_deref(), Some("alice"));
+        assert_eq!(user_name(passwd, 7), None);
+    }
+}

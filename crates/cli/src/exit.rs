@@ -1,0 +1,105 @@
+//! Exit codes: an interface that scripts depend on. `docs/exit-codes.md` has the same table; a test compares them.
+
+use std::process::ExitCode;
+
+use lokt::{Denial, Error, ErrorKind};
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0
+    Done,
+    /// 1
+    Failed,
+    /// 2
+    Held,
+    /// 3
+    Missing,
+    /// 4
+    NotYours,
+    /// 6
+    StaleToken,
+    /// 64
+    Usage,
+    /// 65
+    Damaged,
+    /// 69
+    Unusable,
+    /// 75
+    TryAgain,
+}
+
+impl Exit {
+    /// Every code that this program uses, with its meaning.
+    pub(crate) const ALL: [(Self, &str); 10] = [
+        (Self::Done, "done"),
+        (Self::Failed, "error (also: `--break-stale` refused)"),
+        (Self::Held, "held by another, frozen, or others are first in line (`E_LOCK_CONFLICT`, `E_FROZEN`)"),
+        (Self::Missing, "no such lock"),
+        (Self::NotYours, "not yours (`E_LOCK_NOT_HELD`)"),
+        (Self::StaleToken, "stale token (`E_FENCING_MISMATCH`)"),
+        (Self::Usage, "usage, bad name"),
+        (Self::Damaged, "damaged data, unsupported version, not a regular file, where the command can't go on"),
+        (Self::Unusable, "engine or file system can't be used"),
+        (Self::TryAgain, "somebody was faster or is busy, try again (`E_BUSY`)"),
+    ];
+
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Held => 2,
+            Self::Missing => 3,
+            Self::NotYours => 4,
+            Self::StaleToken => 6,
+            Self::Usage => 64,
+            Self::Damaged => 65,
+            Self::Unusable => 69,
+            Self::TryAgain => 75,
+        }
+    }
+
+    pub(crate) fn of_denial(denial: &Denial) -> Self {
+        match denial {
+            Denial::Held(_) | Denial::Queued { .. } | Denial::BeingWritten | Denial::Frozen(_) => Self::Held,
+            Denial::Newer { .. } | Denial::Corrupt { .. } => Self::Damaged,
+            Denial::Missing => Self::Missing,
+            Denial::NotYours(_) | Denial::Guarded(_) | Denial::OtherHold(_) | Denial::Lost(_) => Self::NotYours,
+            Denial::StaleToken { .. } => Self::StaleToken,
+            Denial::NotStale(_) | Denial::Kept => Self::Failed,
+        }
+    }
+
+    pub(crate) fn of_error(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Io | ErrorKind::NoProcess => Self::Failed,
+            ErrorKind::NotARecord => Self::Damaged,
+            ErrorKind::Busy => Self::TryAgain,
+            ErrorKind::Unusable => Self::Unusable,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Exit;
+
+    #[test]
+    fn the_documented_exit_codes_are_the_ones_in_the_code() {
+        let page = include_str!("../../../docs/exit-codes.md");
+        let rows: Vec<(u8, &str)> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "))
+            .filter_map(|(code, meaning)| Some((code.parse().ok()?, meaning)))
+            .collect();
+        let in_code: Vec<(u8, &str)> = Exit::ALL.iter().map(|(exit, meaning)| (exit.code(), *meaning)).collect();
+        assert_eq!(rows, in_code, "docs/exit-codes.md and crates/cli/src/exit.rs have the same rows");
+    }
+}

@@ -1,0 +1,139 @@
+//! What a command has to say, and the one place where it is said: answers on stdout, conversation on stderr.
+
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+
+/// Text or JSON?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+impl Format {
+    pub(crate) fn of(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+}
+
+/// What a command has to say.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Report {
+    exit: Exit,
+    stdout: String,
+    stderr: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(exit: Exit) -> Self {
+        Self { exit, stdout: String::new(), stderr: Vec::new() }
+    }
+
+    /// An answer in text, newline included.
+    pub(crate) fn text(mut self, text: impl AsRef<str>) -> Self {
+        self.stdout.push_str(text.as_ref());
+        self
+    }
+
+    /// An answer in JSON.
+    pub(crate) fn json(mut self, value: &impl Serialize) -> Self {
+        self.stdout.push_str(&serde_json::to_string_pretty(value).expect("reports have only strings and numbers"));
+        self.stdout.push('\n');
+        self
+    }
+
+    /// A line of conversation.
+    pub(crate) fn note(mut self, line: impl Into<String>) -> Self {
+        self.stderr.push(line.into());
+        self
+    }
+
+    pub(crate) fn notes(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.stderr.extend(lines);
+        self
+    }
+
+    /// Warnings of the library.
+    pub(crate) fn warnings(self, warnings: Vec<String>) -> Self {
+        self.notes(warnings.into_iter().map(|warning| format!("warning: {}", crate::show::clean(&warning))))
+    }
+
+    /// Says it. Whoever closed our output doesn't want the answer any more, but the exit code is still true.
+    pub(crate) fn print(self) -> Exit {
+        let mut text = String::new();
+        for line in &self.stderr {
+            text.push_str(line);
+            text.push('\n');
+        }
+        let _ = io::stderr().write_all(text.as_bytes());
+        let _ = io::stdout().write_all(self.stdout.as_bytes()).and_then(|()| io::stdout().flush());
+        self.exit
+    }
+}
+
+/// Something went wrong, as opposed to: was refused.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FailureJson<'a> {
+    status: &'static str,
+    code: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
+        Self { exit, code, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "E_USAGE", message)
+    }
+
+    pub(crate) fn io(message: impl Into<String>, hint: Option<&str>) -> Self {
+        Self { hint: hint.map(Into::into), ..Self::new(Exit::Failed, "E_IO", message) }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn report(&self, format: Format) -> Report {
+        let report = Report::new(self.exit);
+        match format {
+            Format::Json => report.json(&FailureJson {
+                status: "error",
+                code: self.code,
+                message: &self.message,
+                hint: self.hint.as_deref(),
+            }),
+            Format::Text => {
+                let report = report.note(format!("error: {}", crate::show::clean(&self.message)));
+                match &self.hint {
+                    Some(hint) => report.note(format!("hint: {hint}")),
+                    None => report,
+                }
+            }
+        }
+    }
+}
+
+impl From<lokt::Error> for Failure {
+    fn from(error: lokt::Error) -> Self {
+        let hint = error.next_step().map(Into::into);
+        Self { exit: Exit::of_error(&error), code: error.code(), message: error.to_string(), hint }
+    }
+}

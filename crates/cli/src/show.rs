@@ -1,0 +1,153 @@
+//! How holds, times and strings from files are shown to people.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use lokt::time::{millis_between, show_wall_seconds};
+use lokt::{Denial, Hold, Holder, Liveness, PartKind, duration};
+
+/// Text from a file or the environment, fit for a terminal: nothing in it can move the cursor or start a new line.
+pub(crate) fn clean(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_invisible(c) {
+            let _ = write!(shown, "{}", c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Characters that reorder or hide what stands beside them.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// `"name"`, as in every message.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", clean(name))
+}
+
+/// Whole seconds from `from` to `now`, never negative.
+pub(crate) fn seconds_since(from: Option<Timestamp>, now: Timestamp) -> i64 {
+    from.map_or(0, |from| (millis_between(from, now) / 1000).max(0))
+}
+
+/// `5m0s` since `from`.
+pub(crate) fn age(from: Option<Timestamp>, now: Timestamp) -> String {
+    duration::show_seconds(seconds_since(from, now))
+}
+
+/// `alice@host`
+pub(crate) fn owner_at(hold: &Hold) -> String {
+    format!("{}@{}", clean(&hold.owner), clean(&hold.host))
+}
+
+/// `alice (agent: agent-1a2b)@host (pid 42)`
+pub(crate) fn holder_line(hold: &Hold) -> String {
+    let agent = if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
+    format!("{}{agent}@{} (pid {})", clean(&hold.owner), clean(&hold.host), hold.pid)
+}
+
+/// What will end a live hold, in words.
+pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
+    let hold = &holder.hold;
+    let end = holder.left_ms().map(|left_ms| {
+        let at = lokt::time::plus_millis(now, left_ms);
+        format!("{} (in {})", show_wall_seconds(at), duration::show_seconds(seconds(left_ms)))
+    });
+    let process = holder.part_lives(PartKind::Process);
+    let owner = holder.part_lives(PartKind::Owner);
+    match (end, process, owner) {
+        (Some(end), true, false) => format!("{end}, or until process {} ends", hold.pid),
+        (Some(end), ..) => end,
+        (None, true, false) => format!("process {} ends", hold.pid),
+        (None, true, true) => {
+            format!("`lokt unlock {}` by {}, and process {} ends", clean(&hold.name), clean(&hold.owner), hold.pid)
+        }
+        (None, ..) => format!("`lokt unlock {}` by {}; it has no TTL", clean(&hold.name), clean(&hold.owner)),
+    }
+}
+
+/// Whole seconds in milliseconds.
+pub(crate) fn seconds(ms: u64) -> i64 {
+    i64::try_from(ms / 1000).unwrap_or(i64::MAX)
+}
+
+/// The sentence that a refusal begins with.
+pub(crate) fn refusal(name: &str, denial: &Denial, me: &str, now: Timestamp) -> String {
+    let name = quoted(name);
+    match denial {
+        Denial::Held(holder) => {
+            format!("lock {name} held by {} for {}", holder_line(&holder.hold), age(holder.hold.began(), now))
+        }
+        Denial::Queued { ahead: 1 } => format!("lock {name} is free, but 1 other is first in line"),
+        Denial::Queued { ahead } => format!("lock {name} is free, but {ahead} others are first in line"),
+        Denial::Frozen(Some(freeze)) => {
+            let hold = &freeze.hold;
+            let agent =
+                if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
+            let left = match freeze.elapsed.left_ms() {
+                Some(ms) if ms > 0 => format!(", {} remaining", duration::show_seconds(seconds(ms))),
+                _ => String::new(),
+            };
+            let by = format!("{}{agent}@{}", clean(&hold.owner), clean(&hold.host));
+            format!("operation {name} frozen by {by} for {}{left}", age(hold.began(), now))
+        }
+        Denial::Frozen(None) => format!("operation {name} is frozen by a freeze that can't be read"),
+        Denial::BeingWritten => format!("lock {name} is being written by another program at this moment"),
+        Denial::Newer { version } => {
+            format!("lock {name}: unsupported lockfile version: version {version} not supported (max: 1); upgrade lokt")
+        }
+        Denial::Corrupt { why } => format!("lock {name} has corrupted data: corrupted lock file: {}", clean(why)),
+        Denial::Missing => format!("lock {name} not found"),
+        Denial::NotYours(holder) => format!("lock {name} owned by {}, not {me}", owner_at(&holder.hold)),
+        Denial::Guarded(holder) => {
+            format!("lock {name} is held by a running guard of yours (pid {}), not by `lokt lock`", holder.hold.pid)
+        }
+        Denial::OtherHold(holder) => {
+            format!(
+                "lock {name} is another hold by now: lock id {} of {}",
+                clean(holder.hold.lock_id.as_str()),
+                owner_at(&holder.hold)
+            )
+        }
+        Denial::StaleToken { named, current: Some(current) } => {
+            format!("token {named} is not the current one of lock {name}: that is {current}")
+        }
+        Denial::StaleToken { named, current: None } => {
+            format!("token {named} is not the current one of lock {name}: it has none")
+        }
+        Denial::NotStale(holder) => not_stale(&name, holder),
+        Denial::Kept => format!("lock {name} has not expired"),
+        Denial::Lost(_) => format!("lock {name} is no longer yours"),
+    }
+}
+
+fn not_stale(name: &str, holder: &Holder) -> String {
+    let who = owner_at(&holder.hold);
+    if holder.part_lives(PartKind::Owner) {
+        return format!("lock {name} held by {who} is not stale (its lease is not over)");
+    }
+    match holder.liveness {
+        Liveness::Orphan => {
+            format!("lock {name} held by {who} is not stale (its guard is gone, the command still runs)")
+        }
+        Liveness::Unknown => format!("lock {name} held by {who}: cannot verify PID on remote host"),
+        _ => format!("lock {name} held by {who} is not stale (owner PID {} is alive)", holder.hold.pid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean;
+
+    #[test]
+    fn nothing_from_a_file_can_forge_a_line_or_move_the_cursor() {
+        assert_eq!(clean("a\nb"), "a\\nb");
+        assert_eq!(clean("\u{1b}[31m"), "\\u{1b}[31m");
+        assert_eq!(clean("x\u{202e}y"), "x\\u{202e}y");
+        assert_eq!(clean("Zoë ✓"), "Zoë ✓");
+    }
+}

@@ -1,0 +1,110 @@
+//! What went wrong, as opposed to what was refused: a refusal is a [`lokt_core::denial::Denial`], an answer of its own.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::sys::disk::NoMutex;
+
+/// Would the caller act differently? Then it is another kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The system said no.
+    Io,
+    /// There is something else than a regular file of sensible size where a record should be.
+    NotARecord,
+    /// Somebody is busy or was faster; try again.
+    Busy,
+    /// The file system or the root can't be used for this.
+    Unusable,
+    /// The process that a lock should be bound to doesn't exist.
+    NoProcess,
+}
+
+/// An error with what to do about it.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None, source: None }
+    }
+
+    /// An I/O error, with what was attempted and on which path.
+    pub(crate) fn io(attempt: &str, path: &Path, source: io::Error) -> Self {
+        let message = format!("{attempt} {}", path.display());
+        Self { kind: ErrorKind::Io, message, hint: None, source: Some(source) }
+    }
+
+    pub(crate) fn mutex(root: &Path, failure: NoMutex) -> Self {
+        match failure {
+            NoMutex::Io(source) => Self::io("lock", root, source),
+            NoMutex::Busy(who) => {
+                Self::new(ErrorKind::Busy, format!("{} is busy: its mutex is held by {who}", root.display()))
+                    .hint("try again; every lokt command holds it for well under a millisecond unless it was stopped")
+            }
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The stable code of the JSON.
+    pub fn code(&self) -> &'static str {
+        match self.kind {
+            ErrorKind::Io => "E_IO",
+            ErrorKind::NotARecord => "E_NOT_A_RECORD",
+            ErrorKind::Busy => "E_BUSY",
+            ErrorKind::Unusable => "E_UNUSABLE",
+            ErrorKind::NoProcess => "E_NO_PROCESS",
+        }
+    }
+
+    /// What to do next.
+    pub fn next_step(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some(source) => write!(f, "{}: {source}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// Adds the attempt and the path to I/O errors.
+pub(crate) trait At<T> {
+    fn at(self, attempt: &str, root: &Path, path: &str) -> Result<T, Error>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, attempt: &str, root: &Path, path: &str) -> Result<T, Error> {
+        self.map_err(|source| Error::io(attempt, &joined(root, path), source))
+    }
+}
+
+pub(crate) fn joined(root: &Path, path: &str) -> PathBuf {
+    if path.is_empty() { root.to_owned() } else { root.join(path) }
+}

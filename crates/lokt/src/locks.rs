@@ -1,0 +1,471 @@
+//! Named locks: one root, and the commands on it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lokt_core::decide::{Bearer, Breaking, Broken, Cause, Decision, Intent, Policy, Terms, decide};
+use lokt_core::denial::{Denial, Holder};
+use lokt_core::hold::{Fence, Hold, Identity, LockId, PartKind};
+use lokt_core::liveness::Liveness;
+use lokt_core::name::LockName;
+use lokt_core::pulse::ProcessRef;
+use lokt_core::time::Moment;
+
+use crate::error::{At as _, Error, ErrorKind};
+use crate::store::change::Changed;
+use crate::store::freezes::{FREEZES_DIR, Frozen, freeze_path};
+use crate::store::line::{LINE_DIR, Waiter};
+use crate::store::slot::{Found, Stored};
+use crate::store::{LOCKS_DIR, Store, record_path};
+use crate::sys::disk::Disk;
+use crate::sys::machine::{Linux, Machine};
+use crate::sys::mutex::PATIENCE;
+use crate::sys::os_disk::OsDisk;
+
+pub use lokt_core::decide::Condition;
+
+/// One root directory and who works on it.
+pub struct Lokt {
+    root: PathBuf,
+    disk: Arc<dyn Disk>,
+    machine: Arc<dyn Machine>,
+    me: Identity,
+    patience: Duration,
+}
+
+/// An answer, with what the user should know although it worked.
+#[derive(Debug)]
+pub struct Said<T> {
+    /// The answer.
+    pub value: T,
+    /// Warnings, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// The answer to a `lock`.
+#[derive(Debug)]
+pub enum Grant {
+    /// It is held now.
+    Granted(Box<Granted>),
+    /// It is not.
+    Denied(Refusal),
+}
+
+/// A refusal, with how many stand in line.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Why.
+    pub denial: Denial,
+    /// How many wait.
+    pub waiters: usize,
+}
+
+/// A hold that was granted or refreshed.
+#[derive(Debug)]
+pub struct Granted {
+    /// The hold as it is stored now.
+    pub hold: Hold,
+    /// An existing hold was refreshed or joined; otherwise it is new.
+    pub refreshed: bool,
+    /// The hold that was there before: refreshed, or broken.
+    pub before: Option<Hold>,
+    /// What was broken for it.
+    pub broken: Option<Broken>,
+    /// Where what was broken was moved, if it couldn't be understood.
+    pub aside: Option<String>,
+}
+
+/// The answer to an `unlock`.
+#[derive(Debug)]
+pub enum End {
+    /// It ended.
+    Ended(Box<Ended>),
+    /// It did not.
+    Denied(Refusal),
+}
+
+/// What an unlock ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How.
+    pub cause: Cause,
+    /// The hold that was there, if it was one.
+    pub before: Option<Hold>,
+    /// A guard still holds the name.
+    pub remains: Option<Hold>,
+    /// Where what was removed was moved, if it couldn't be understood.
+    pub aside: Option<String>,
+}
+
+/// What `unlock --owner` or `--all` did.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// Names whose owner part ended.
+    pub released: Vec<String>,
+    /// Names that a running guard holds.
+    pub skipped: Vec<String>,
+}
+
+/// What `status --prune-expired` did.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// Expired locks that were removed.
+    pub locks: Vec<String>,
+    /// Expired freezes that were removed.
+    pub freezes: Vec<String>,
+    /// Expired, but their process runs: kept.
+    pub kept: Vec<String>,
+}
+
+/// One line of `status`.
+#[derive(Debug)]
+pub struct Entry {
+    /// The name.
+    pub name: String,
+    /// A freeze, not a lock.
+    pub is_freeze: bool,
+    /// What is there.
+    pub state: EntryState,
+    /// How many wait.
+    pub waiters: usize,
+}
+
+/// What is stored under a name.
+#[derive(Debug)]
+pub enum EntryState {
+    /// A hold.
+    Held(Box<Holder>),
+    /// No record; the text says why.
+    Corrupt(String),
+    /// An empty, young file.
+    BeingWritten,
+    /// A record of a later version.
+    Newer(i64),
+    /// It can't be read.
+    Unreadable(Error),
+}
+
+/// All locks, then all freezes, each in name order.
+pub type Listing = Vec<Entry>;
+
+/// What `lock` would say, and why.
+#[derive(Debug)]
+pub struct Outlook {
+    /// What it would do: `None` is a grant.
+    pub denial: Option<Denial>,
+    /// It would refresh or join an existing hold.
+    pub refreshes: bool,
+    /// What is stored.
+    pub entry: Option<Entry>,
+    /// A freeze over the name: who, or why it can't be read.
+    pub frozen: Option<Result<Box<Holder>, String>>,
+    /// Who waits.
+    pub line: Vec<Waiter>,
+}
+
+impl Lokt {
+    /// Opens a root, making it if it is missing.
+    pub fn create(root: &Path, me: Identity) -> Result<Self, Error> {
+        let fresh = matches!(OsDisk::open(root), Err(error) if error.kind() == io::ErrorKind::NotFound);
+        let disk = OsDisk::create(root).map_err(|error| cant_open(root, error))?;
+        if fresh && root.parent().is_none_or(|parent| parent.file_name() != Some(".git".as_ref())) {
+            // Best effort: it only keeps the root out of commits.
+            let _ = disk.create(".gitignore", b"*\n");
+        }
+        Ok(Self::with(root, Arc::new(disk), Arc::new(Linux), me))
+    }
+
+    /// Opens a root; `None` if there is none.
+    pub fn open(root: &Path, me: Identity) -> Result<Option<Self>, Error> {
+        match OsDisk::open(root) {
+            Ok(disk) => Ok(Some(Self::with(root, Arc::new(disk), Arc::new(Linux), me))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(cant_open(root, error)),
+        }
+    }
+
+    /// A root on any disk and machine; tests bring their own.
+    pub fn with(root: &Path, disk: Arc<dyn Disk>, machine: Arc<dyn Machine>, mut me: Identity) -> Self {
+        me.fs = disk.mount().fs;
+        Self { root: root.to_owned(), disk, machine, me, patience: PATIENCE }
+    }
+
+    /// Who asks.
+    pub fn me(&self) -> &Identity {
+        &self.me
+    }
+
+    /// Now, on this root's machine.
+    pub fn now(&self) -> Moment {
+        self.machine.now()
+    }
+
+    /// Is the process that a record names running? `alive`, `dead`, or `unknown` on another host or in another pid namespace.
+    pub fn pid_status(&self, hold: &Hold) -> &'static str {
+        let elsewhere = hold.host != self.me.host
+            || hold.boot_id.is_some() && hold.boot_id != self.me.boot_id
+            || hold.pid_ns.is_some() && hold.pid_ns != self.me.pid_ns;
+        if elsewhere {
+            return "unknown";
+        }
+        match self.machine.process(hold.pid) {
+            Some(stat) if !stat.has_ended() && (hold.pid_start == 0 || hold.pid_start == stat.start) => "alive",
+            _ => "dead",
+        }
+    }
+
+    fn store(&self) -> Store<'_> {
+        Store { root: &self.root, disk: &*self.disk, machine: &*self.machine, me: &self.me, patience: self.patience }
+    }
+
+    /// Takes `name` for the owner, or refreshes the owner's hold.
+    pub fn lock(&self, name: &LockName, terms: Terms) -> Result<Said<Grant>, Error> {
+        Ok(granted(self.store().change(name, &Intent::Lock(terms))?))
+    }
+
+    /// Takes `name` for as long as the process `pid` lives.
+    pub fn bind(&self, name: &LockName, terms: Terms, pid: i64) -> Result<Said<Grant>, Error> {
+        let stat = self.machine.process(pid).filter(|stat| !stat.has_ended());
+        let Some(stat) = stat else {
+            return Err(Error::new(ErrorKind::NoProcess, format!("can't bind to process {pid}: there is none")));
+        };
+        let bearer = Bearer { process: ProcessRef { pid, start: stat.start }, pulse: None, inside: None };
+        Ok(granted(self.store().change(name, &Intent::Guard(terms, bearer))?))
+    }
+
+    /// Ends a hold.
+    pub fn unlock(&self, name: &LockName, breaking: Breaking, condition: Condition) -> Result<Said<End>, Error> {
+        let changed = self.store().change(name, &Intent::Unlock(breaking, condition))?;
+        Ok(ended(changed))
+    }
+
+    /// Ends every hold of `owner`. A hold that a guard is behind is skipped.
+    pub fn unlock_owner(&self, owner: &str) -> Result<Said<Swept>, Error> {
+        let store = self.store();
+        let now = self.machine.now();
+        let mut swept = Swept::default();
+        let mut warnings = Vec::new();
+        for name in self.names(LOCKS_DIR)? {
+            let found = store.find(&record_path(&name), name.as_str(), &now);
+            match found.stored {
+                Stored::Held(hold) if hold.owner == owner => {}
+                Stored::Unreadable(error) => {
+                    warnings.push(format!("skipping unreadable lock \"{name}\": {error}"));
+                    continue;
+                }
+                Stored::Corrupt(why) => {
+                    warnings.push(format!("skipping unreadable lock \"{name}\": {why}"));
+                    continue;
+                }
+                _ => continue,
+            }
+            let changed = store.change(&name, &Intent::UnlockFor(owner.to_owned()))?;
+            warnings.extend(changed.warnings);
+            match changed.decision {
+                Decision::Commit { .. } => swept.released.push(name.to_string()),
+                Decision::Deny(Denial::Guarded(_)) => swept.skipped.push(name.to_string()),
+                // Gone or somebody else's since we looked.
+                _ => {}
+            }
+        }
+        Ok(Said { value: swept, warnings })
+    }
+
+    /// What is stored under `name`; `None` if nothing is.
+    pub fn entry(&self, name: &LockName) -> Result<Option<Entry>, Error> {
+        let store = self.store();
+        let now = self.machine.now();
+        let found = store.find(&record_path(name), name.as_str(), &now);
+        let waiters = store.waiters(name, &now)?.len();
+        Ok(entry_of(name.to_string(), false, found, waiters))
+    }
+
+    /// Everything that is stored.
+    pub fn list(&self) -> Result<Listing, Error> {
+        let store = self.store();
+        let now = self.machine.now();
+        let lines = self.disk.list(LINE_DIR).at("list", &self.root, LINE_DIR)?;
+        let mut entries = Vec::new();
+        for name in self.names(LOCKS_DIR)? {
+            let found = store.find(&record_path(&name), name.as_str(), &now);
+            let in_line = lines.binary_search_by(|line| line.as_str().cmp(name.as_str())).is_ok();
+            let waiters = if in_line { store.waiters(&name, &now)?.len() } else { 0 };
+            entries.extend(entry_of(name.to_string(), false, found, waiters));
+        }
+        for name in self.names(FREEZES_DIR)? {
+            let mut found = store.find(&freeze_path(&name), name.as_str(), &now);
+            found.liveness = Liveness::Unknown;
+            entries.extend(entry_of(name.to_string(), true, found, 0));
+        }
+        Ok(entries)
+    }
+
+    /// Is there a live hold on `name`? What can't be read is an error, never a no.
+    pub fn exists(&self, name: &LockName) -> Result<bool, Error> {
+        let now = self.machine.now();
+        let found = self.store().find(&record_path(name), name.as_str(), &now);
+        match &found.stored {
+            Stored::Unreadable(_) => {}
+            Stored::Newer(version) => return Err(newer(&self.root, name, *version)),
+            Stored::BeingWritten => return Ok(true),
+            Stored::Free | Stored::Corrupt(_) => return Ok(false),
+            Stored::Held(_) => return Ok(found.holder().is_some_and(|holder| holder.lives())),
+        }
+        match found.stored {
+            Stored::Unreadable(error) => Err(error),
+            _ => Ok(true),
+        }
+    }
+
+    /// What `lock` would say to this owner now, with the evidence. Changes nothing.
+    pub fn outlook(&self, name: &LockName) -> Result<Outlook, Error> {
+        let now = self.machine.now();
+        let view = self.store().view(name, &now)?.readable(name)?;
+        let id = LockId::default();
+        let token = Fence::new(1).expect("one is a token");
+        let decision = decide(&Intent::Lock(Terms::default()), view.facts(now, &id, token), &self.me, &Policy::NAMED);
+        let (denial, refreshes) = match decision {
+            Decision::Deny(denial) => (Some(denial), false),
+            Decision::Commit { cause, .. } => (None, cause == Cause::Renew),
+            Decision::Inside => (None, true),
+        };
+        let frozen = view.frozen.map(|frozen| match frozen {
+            Frozen::Known(holder) => Ok(holder),
+            Frozen::Unreadable(why) => Err(why),
+        });
+        let entry = entry_of(name.to_string(), false, view.found, view.waiters.len());
+        Ok(Outlook { denial, refreshes, entry, frozen, line: view.waiters })
+    }
+
+    /// Removes the lock `name` if it has expired.
+    pub fn prune(&self, name: &LockName) -> Result<Said<Pruned>, Error> {
+        let mut pruned = Said { value: Pruned::default(), warnings: Vec::new() };
+        self.prune_lock(name, &mut pruned)?;
+        Ok(pruned)
+    }
+
+    /// Removes every expired lock and freeze.
+    pub fn prune_all(&self) -> Result<Said<Pruned>, Error> {
+        let store = self.store();
+        let now = self.machine.now();
+        let mut pruned = Said { value: Pruned::default(), warnings: Vec::new() };
+        for name in self.names(LOCKS_DIR)? {
+            if store.find(&record_path(&name), name.as_str(), &now).elapsed_is_over() {
+                self.prune_lock(&name, &mut pruned)?;
+            }
+        }
+        for name in self.names(FREEZES_DIR)? {
+            if store.find(&freeze_path(&name), name.as_str(), &now).elapsed_is_over()
+                && let Some(warnings) = store.prune_freeze(&name)?
+            {
+                pruned.warnings.extend(warnings);
+                pruned.value.freezes.push(name.to_string());
+            }
+        }
+        Ok(pruned)
+    }
+
+    fn prune_lock(&self, name: &LockName, pruned: &mut Said<Pruned>) -> Result<(), Error> {
+        let changed = self.store().change(name, &Intent::Prune)?;
+        pruned.warnings.extend(changed.warnings);
+        let was_expired = changed
+            .before
+            .is_some_and(|hold| lokt_core::time::Elapsed::of(&hold, &self.machine.now(), &self.me).is_expired());
+        match changed.decision {
+            Decision::Commit { .. } => pruned.value.locks.push(name.to_string()),
+            Decision::Deny(Denial::Kept) if was_expired => pruned.value.kept.push(name.to_string()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn names(&self, dir: &str) -> Result<Vec<LockName>, Error> {
+        let files = self.disk.list(dir).at("list", &self.root, dir)?;
+        let mut names: Vec<LockName> = files.iter().filter_map(|file| LockName::from_file_name(file)).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+fn cant_open(root: &Path, error: io::Error) -> Error {
+    let a_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    if a_loop || error.kind() == io::ErrorKind::NotADirectory {
+        return Error::new(ErrorKind::Unusable, format!("{} can't be used as a root: {error}", root.display()))
+            .hint("set LOKT_ROOT to a directory, or unset it");
+    }
+    Error::io("open", root, error)
+}
+
+fn newer(root: &Path, name: &LockName, version: i64) -> Error {
+    let path = root.join(record_path(name));
+    Error::new(
+        ErrorKind::NotARecord,
+        format!("{} has version {version}, newer than this lokt understands (1)", path.display()),
+    )
+    .hint("upgrade lokt")
+}
+
+fn granted(changed: Changed) -> Said<Grant> {
+    let Changed { decision, before, waiters, aside, warnings } = changed;
+    let value = match decision {
+        Decision::Commit { next: Some(next), cause, broken } => {
+            Grant::Granted(Box::new(Granted { hold: *next, refreshed: cause == Cause::Renew, before, broken, aside }))
+        }
+        Decision::Deny(denial) => Grant::Denied(Refusal { denial, waiters }),
+        Decision::Commit { next: None, .. } | Decision::Inside => {
+            unreachable!("neither lock nor bind removes a hold or runs inside one")
+        }
+    };
+    Said { value, warnings }
+}
+
+fn ended(changed: Changed) -> Said<End> {
+    let Changed { decision, before, waiters, aside, warnings } = changed;
+    let value = match decision {
+        Decision::Commit { next, cause, .. } => {
+            End::Ended(Box::new(Ended { cause, before, remains: next.map(|next| *next), aside }))
+        }
+        Decision::Deny(denial) => End::Denied(Refusal { denial, waiters }),
+        Decision::Inside => unreachable!("an unlock is never inside"),
+    };
+    Said { value, warnings }
+}
+
+fn entry_of(name: String, is_freeze: bool, found: Found, waiters: usize) -> Option<Entry> {
+    let state = match found.stored {
+        Stored::Free => return None,
+        Stored::Held(hold) => {
+            EntryState::Held(Box::new(Holder { hold: *hold, liveness: found.liveness, elapsed: found.elapsed }))
+        }
+        Stored::Corrupt(why) => EntryState::Corrupt(why),
+        Stored::BeingWritten => EntryState::BeingWritten,
+        Stored::Newer(version) => EntryState::Newer(version),
+        Stored::Unreadable(error) => EntryState::Unreadable(error),
+    };
+    Some(Entry { name, is_freeze, state, waiters })
+}
+
+impl Found {
+    fn elapsed_is_over(&self) -> bool {
+        self.hold().is_some() && self.elapsed.is_expired()
+    }
+}
+
+impl Entry {
+    /// Is there something here that keeps others out?
+    pub fn is_live(&self) -> bool {
+        match &self.state {
+            EntryState::Held(holder) if self.is_freeze => !holder.elapsed.is_expired(),
+            EntryState::Held(holder) => holder.lives(),
+            EntryState::Corrupt(_) => self.is_freeze,
+            EntryState::BeingWritten | EntryState::Newer(_) | EntryState::Unreadable(_) => true,
+        }
+    }
+}
+
+/// Which parts of a hold still count, for messages.
+pub fn living_parts(holder: &Holder) -> Vec<PartKind> {
+    [PartKind::Process, PartKind::Owner].into_iter().filter(|kind| holder.part_lives(*kind)).collect()
+}

@@ -1,0 +1,213 @@
+//! Which root directory is meant: `LOKT_ROOT`, else the git repository's, else the nearest `.lokt` upwards, else `./.lokt`.
+//!
+//! Git's files are read, `git` is never run: it may be missing or refuse, and half of a team would then lock somewhere else.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Git's files that are read here are one short line each.
+const GIT_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// What the search depends on; the caller reads it from the environment.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// `LOKT_ROOT`.
+    pub lokt_root: Option<OsString>,
+    /// `GIT_DIR`.
+    pub git_dir: Option<OsString>,
+    /// `GIT_COMMON_DIR`.
+    pub git_common_dir: Option<OsString>,
+    /// `HOME`: the search for `.lokt` doesn't go above it.
+    pub home: Option<PathBuf>,
+    /// The current directory.
+    pub cwd: PathBuf,
+}
+
+/// How a root was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// `LOKT_ROOT`.
+    Env,
+    /// In a git repository.
+    Git,
+    /// A `.lokt` directory.
+    Local,
+}
+
+impl Method {
+    /// As in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Env => "env",
+            Self::Git => "git",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// A root directory, which may not exist yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Where.
+    pub path: PathBuf,
+    /// How.
+    pub method: Method,
+}
+
+impl Surroundings {
+    /// Finds the root. Always gives an answer; nothing is created.
+    pub fn find_root(&self) -> Found {
+        if let Some(path) = self.lokt_root.as_ref().filter(|path| !path.is_empty()) {
+            return Found { path: self.cwd.join(path), method: Method::Env };
+        }
+        if let Some(common) = self.git_common_dir() {
+            return Found { path: common.join("lokt"), method: Method::Git };
+        }
+        Found { path: self.nearest_lokt().unwrap_or_else(|| self.cwd.join(".lokt")), method: Method::Local }
+    }
+
+    fn git_common_dir(&self) -> Option<PathBuf> {
+        if let Some(dir) = self.git_common_dir.as_ref().filter(|dir| !dir.is_empty()) {
+            return Some(self.cwd.join(dir)).filter(|dir| dir.is_dir());
+        }
+        if let Some(dir) = self.git_dir.as_ref().filter(|dir| !dir.is_empty()) {
+            return common_of(&self.cwd.join(dir));
+        }
+        self.upwards().find_map(|dir| common_of(&dir.join(".git")).or_else(|| common_of(dir)))
+    }
+
+    /// The nearest existing `.lokt`. The search ends at the home directory, at a mount border, and at a directory that belongs to
+    /// somebody who is neither us nor root: what a stranger puts above us doesn't decide where we lock.
+    fn nearest_lokt(&self) -> Option<PathBuf> {
+        let us = rustix::process::geteuid().as_raw();
+        for dir in self.upwards() {
+            let owner = fs::metadata(dir).ok()?.uid();
+            if owner != us && owner != 0 {
+                return None;
+            }
+            let candidate = dir.join(".lokt");
+            if candidate.is_dir() {
+                return Some(candidate);
+            }
+            if self.home.as_deref() == Some(dir) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The current directory and those above it, on the same mount.
+    fn upwards(&self) -> impl Iterator<Item = &Path> {
+        let device = |dir: &Path| fs::metadata(dir).map(|meta| meta.dev()).ok();
+        let here = device(&self.cwd);
+        self.cwd.ancestors().take_while(move |dir| device(dir) == here)
+    }
+}
+
+/// The common directory of a repository, if `git` is its directory or a `gitdir:` file. Linked worktrees share one.
+fn common_of(git: &Path) -> Option<PathBuf> {
+    let meta = fs::metadata(git).ok()?;
+    if meta.is_file() {
+        let text = short_text(git)?;
+        let target = text.strip_prefix("gitdir:")?.trim();
+        return common_of_dir(&git.parent()?.join(target));
+    }
+    common_of_dir(git)
+}
+
+fn common_of_dir(git: &Path) -> Option<PathBuf> {
+    if !git.join("HEAD").is_file() {
+        return None;
+    }
+    let common = match short_text(&git.join("commondir")) {
+        Some(text) => tidy(&git.join(text.trim())),
+        None => git.to_owned(),
+    };
+    (common.join("objects").is_dir() && common.join("refs").is_dir()).then_some(common)
+}
+
+/// `a/b/../..` as people would write it; `commondir` is usually `../..`.
+fn tidy(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn short_text(path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    (meta.is_file() && meta.len() <= GIT_FILE_BYTES_MAX).then(|| fs::read_to_string(path).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::create_dir_all;
+
+    fn repository(git: &Path) {
+        create_dir_all(git.join("objects")).expect("a temp directory is writable");
+        create_dir_all(git.join("refs")).expect("a temp directory is writable");
+        put(&git.join("HEAD"), "ref: refs/heads/main\n");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a fixture, not a record")]
+    fn put(path: &Path, text: &str) {
+        fs::write(path, text).expect("a temp directory is writable");
+    }
+
+    fn at(cwd: &Path) -> Surroundings {
+        Surroundings { cwd: cwd.to_owned(), ..Surroundings::default() }
+    }
+
+    #[test]
+    fn the_variable_wins_and_may_be_relative() {
+        let dir = tempfile::tempdir().expect("temp");
+        repository(&dir.path().join(".git"));
+        let found = Surroundings { lokt_root: Some("r".into()), ..at(dir.path()) }.find_root();
+        assert_eq!(found, Found { path: dir.path().join("r"), method: Method::Env });
+        let empty = Surroundings { lokt_root: Some("".into()), ..at(dir.path()) }.find_root();
+        assert_eq!(empty.method, Method::Git, "an empty variable is none");
+    }
+
+    #[test]
+    fn subdirectories_and_linked_worktrees_share_the_repositorys_root() {
+        let dir = tempfile::tempdir().expect("temp");
+        let dir = dir.path().canonicalize().expect("it exists");
+        let git = dir.join("repo/.git");
+        repository(&git);
+        create_dir_all(dir.join("repo/a/b")).expect("temp");
+        assert_eq!(at(&dir.join("repo/a/b")).find_root().path, git.join("lokt"));
+        assert_eq!(at(&git).find_root().path, git.join("lokt"), "inside the git directory itself");
+
+        let linked = git.join("worktrees/w");
+        create_dir_all(&linked).expect("temp");
+        put(&linked.join("HEAD"), "ref: refs/heads/w\n");
+        put(&linked.join("commondir"), "../..\n");
+        create_dir_all(dir.join("w")).expect("temp");
+        put(&dir.join("w/.git"), &format!("gitdir: {}\n", linked.display()));
+        assert_eq!(at(&dir.join("w")).find_root(), Found { path: git.join("lokt"), method: Method::Git });
+
+        let from_env = Surroundings { git_dir: Some(git.clone().into()), ..at(&dir) }.find_root();
+        assert_eq!(from_env.path, git.join("lokt"));
+    }
+
+    #[test]
+    fn outside_git_the_nearest_lokt_upwards_counts() {
+        let dir = tempfile::tempdir().expect("temp");
+        let deep = dir.path().join("a/b");
+        create_dir_all(&deep).expect("temp");
+        assert_eq!(at(&deep).find_root().path, deep.join(".lokt"), "none yet: here");
+        create_dir_all(dir.path().join(".lokt")).expect("temp");
+        assert_eq!(at(&deep).find_root(), Found { path: dir.path().join(".lokt"), method: Method::Local });
+        let below_home = Surroundings { home: Some(dir.path().join("a")), ..at(&deep) };
+        assert_eq!(below_home.find_root().path, deep.join(".lokt"), "the search ends at the home directory");
+    }
+
+    #[test]
+    fn a_git_file_that_leads_nowhere_is_no_repository() {
+        let dir = tempfile::tempdir().expect("temp");
+        put(&dir.path().join(".git"), "gitdir: /nonexistent\n");
+        assert_eq!(at(dir.path()).find_root().method, Method::Local);
+        put(&dir.path().join(".git"), "garbage");
+        assert_eq!(at(dir.path()).find_root().method, Method::Local);
+    }
+}

@@ -1,0 +1,83 @@
+//! Freezes over names: `freezes/<name>.json`, same schema as a lock record. While one runs, nothing new is granted.
+
+use lokt_core::audit::Event;
+use lokt_core::denial::Holder;
+use lokt_core::liveness::Liveness;
+use lokt_core::name::LockName;
+use lokt_core::time::Moment;
+
+use super::Store;
+use super::slot::Stored;
+use crate::error::{At as _, Error};
+
+/// The freezes.
+pub(crate) const FREEZES_DIR: &str = "freezes";
+
+/// A freeze that counts.
+#[derive(Debug)]
+pub(crate) enum Frozen {
+    Known(Box<Holder>),
+    /// It can't be read or understood; the text says why. It counts: who froze it meant it.
+    Unreadable(String),
+}
+
+pub(crate) fn freeze_path(name: &LockName) -> String {
+    format!("{FREEZES_DIR}/{name}.json")
+}
+
+impl Store<'_> {
+    /// The freeze over `name`, if there is one that hasn't ended.
+    pub(crate) fn freeze(&self, name: &LockName, now: &Moment) -> Option<Frozen> {
+        let found = self.find(&freeze_path(name), name.as_str(), now);
+        let known = match found.stored {
+            Stored::Free => return self.legacy_freeze(name, now),
+            Stored::Held(hold) => Holder { hold: *hold, liveness: Liveness::Unknown, elapsed: found.elapsed },
+            Stored::Corrupt(why) => return Some(Frozen::Unreadable(why)),
+            Stored::BeingWritten => return Some(Frozen::Unreadable("it is being written".into())),
+            Stored::Newer(version) => return Some(Frozen::Unreadable(format!("it has version {version}"))),
+            Stored::Unreadable(error) => return Some(Frozen::Unreadable(error.to_string())),
+        };
+        (!known.elapsed.is_expired()).then(|| Frozen::Known(Box::new(known)))
+    }
+
+    /// Old programs kept freezes among the locks, as `freeze-<name>`. One of ours by that name is a lock and freezes nothing.
+    fn legacy_freeze(&self, name: &LockName, now: &Moment) -> Option<Frozen> {
+        let legacy = LockName::new(&format!("freeze-{name}")).ok()?;
+        let found = self.find(&super::record_path(&legacy), legacy.as_str(), now);
+        match found.stored {
+            Stored::Held(hold) if hold.is_foreign() && !found.elapsed.is_expired() => {
+                Some(Frozen::Known(Box::new(Holder {
+                    hold: *hold,
+                    liveness: Liveness::Unknown,
+                    elapsed: found.elapsed,
+                })))
+            }
+            Stored::Unreadable(error) => Some(Frozen::Unreadable(error.to_string())),
+            _ => None,
+        }
+    }
+}
+
+impl Store<'_> {
+    /// Removes an expired freeze; `None` if it isn't one. Gives warnings.
+    pub(crate) fn prune_freeze(&self, name: &LockName) -> Result<Option<Vec<String>>, Error> {
+        let path = freeze_path(name);
+        let inside = self.enter()?;
+        let now = self.machine.now();
+        let found = self.find(&path, name.as_str(), &now);
+        let (Some(hold), true) = (found.hold(), found.elapsed.is_expired()) else { return Ok(None) };
+        if !self.take_away(&path, found.content.as_ref().map(|content| content.stamp))? {
+            return Ok(None);
+        }
+        let event = Event::new("auto-prune", name.as_str(), self.me, now.wall)
+            .with("freeze", true)
+            .with("reason", "expired")
+            .with("pruned_owner", hold.owner.as_str())
+            .with("pruned_host", hold.host.as_str())
+            .with("pruned_pid", hold.pid);
+        let trail = self.account(&[Event { lock_id: hold.lock_id.to_string(), ..event }]);
+        drop(inside);
+        self.disk.sync_dir(FREEZES_DIR).at("sync", self.root, FREEZES_DIR)?;
+        Ok(Some(self.settle_trail(trail)))
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the answers of `decide` are kept: one directory, described in `docs/protocol.md`.
+//!
+//! | module | what it keeps |
+//! | --- | --- |
+//! | [`slot`] | what is stored under a name, and everything known about it |
+//! | [`change`] | read, decide, swap in, account for it: inside the mutex |
+//! | [`tokens`] | the counter of fencing tokens |
+//! | [`freezes`] | freezes over names |
+//! | [`line`] | who waits for a name |
+//! | [`trail`] | the audit log |
+
+pub(crate) mod change;
+pub(crate) mod freezes;
+pub(crate) mod line;
+pub(crate) mod slot;
+pub(crate) mod tokens;
+pub(crate) mod trail;
+
+use std::path::Path;
+use std::time::Duration;
+
+use lokt_core::hold::Identity;
+use lokt_core::name::LockName;
+
+use crate::error::Error;
+use crate::sys::disk::Disk;
+use crate::sys::machine::Machine;
+use crate::sys::mutex::Inside;
+
+/// Temp files live here from their creation to their rename.
+pub(crate) const TEMP_DIR: &str = "state/tmp";
+/// What was in the way and couldn't be understood is moved here, not lost.
+pub(crate) const ASIDE_DIR: &str = "state/aside";
+/// The records.
+pub(crate) const LOCKS_DIR: &str = "locks";
+
+/// One root, with everything needed to work on it.
+pub(crate) struct Store<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) machine: &'a dyn Machine,
+    pub(crate) me: &'a Identity,
+    pub(crate) patience: Duration,
+}
+
+impl Store<'_> {
+    pub(crate) fn enter(&self) -> Result<Inside, Error> {
+        Inside::enter(self.disk, self.patience).map_err(|failure| Error::mutex(self.root, failure))
+    }
+
+    /// A path in the temp directory that nobody has used before.
+    pub(crate) fn temp_path(&self) -> Result<String, Error> {
+        let bits = self.machine.random().map_err(|source| Error::io("get random bits for", self.root, source))?;
+        Ok(format!("{TEMP_DIR}/{bits:032x}"))
+    }
+}
+
+pub(crate) fn record_path(name: &LockName) -> String {
+    format!("{LOCKS_DIR}/{name}.json")
+}

@@ -1,0 +1,203 @@
+//! What is stored under a name, and everything that can be found out about it.
+
+use lokt_core::decide::{Facts, Freeze, Line, Slot};
+use lokt_core::denial::Holder;
+use lokt_core::hold::{Fence, Hold, LockId, PartKind};
+use lokt_core::liveness::{Clues, Liveness, Process, PulseClue, weigh};
+use lokt_core::name::LockName;
+use lokt_core::pulse::{ProcessRef, Pulse};
+use lokt_core::record::{self, Parsed, RECORD_BYTES_MAX};
+use lokt_core::time::{Elapsed, Moment, millis_between};
+
+use super::freezes::Frozen;
+use super::line::{self, Waiter};
+use super::{Store, record_path};
+use crate::error::{At as _, Error, ErrorKind, joined};
+use crate::sys::disk::{Content, Entry};
+
+/// An empty record younger than this is being written by a program that creates first and writes later.
+const BEING_WRITTEN_MS: i64 = 2_000;
+
+/// What a record file turned out to be.
+#[derive(Debug)]
+pub(crate) enum Stored {
+    Free,
+    Held(Box<Hold>),
+    Corrupt(String),
+    BeingWritten,
+    Newer(i64),
+    /// It can't be read, or is no file that could be: held, as far as anyone can tell. Only force removes it.
+    Unreadable(Error),
+}
+
+/// A record file with what is known about the hold in it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) stored: Stored,
+    pub(crate) content: Option<Content>,
+    pub(crate) liveness: Liveness,
+    pub(crate) elapsed: Elapsed,
+}
+
+/// Everything about a name at one moment.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) found: Found,
+    pub(crate) frozen: Option<Frozen>,
+    pub(crate) waiters: Vec<Waiter>,
+}
+
+impl Found {
+    pub(crate) fn hold(&self) -> Option<&Hold> {
+        match &self.stored {
+            Stored::Held(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        let hold = self.hold()?.clone();
+        Some(Holder { hold, liveness: self.liveness, elapsed: self.elapsed })
+    }
+}
+
+impl View {
+    /// Whatever can't be read counts as held, and is an error for everyone who doesn't force.
+    pub(crate) fn readable(self, name: &LockName) -> Result<Self, Error> {
+        match self.found.stored {
+            Stored::Unreadable(error) => {
+                Err(error
+                    .hint(format!("what can't be read counts as held; `lokt unlock --force {name}` moves it aside")))
+            }
+            stored => Ok(Self { found: Found { stored, ..self.found }, ..self }),
+        }
+    }
+
+    /// The facts that a decision needs. `fresh_id` and `next_token` are what a new hold would get.
+    pub(crate) fn facts<'a>(&'a self, now: Moment, fresh_id: &'a LockId, next_token: Fence) -> Facts<'a> {
+        let slot = match &self.found.stored {
+            Stored::Free => Slot::Free,
+            Stored::Held(hold) => Slot::Held(hold),
+            Stored::Corrupt(why) => Slot::Corrupt(why),
+            Stored::BeingWritten => Slot::BeingWritten,
+            Stored::Newer(version) => Slot::Newer(*version),
+            Stored::Unreadable(_) => Slot::Corrupt("it can't be read"),
+        };
+        let frozen = self.frozen.as_ref().map(|frozen| match frozen {
+            Frozen::Known(holder) => Freeze::Known(holder),
+            Frozen::Unreadable(_) => Freeze::Unreadable,
+        });
+        let ahead = self.waiters.iter().filter(|waiter| waiter.counts).count();
+        Facts {
+            slot,
+            liveness: self.found.liveness,
+            elapsed: self.found.elapsed,
+            frozen,
+            line: Line { ahead },
+            next_token,
+            fresh_id,
+            now,
+        }
+    }
+}
+
+impl Store<'_> {
+    /// Looks at everything about `name`.
+    pub(crate) fn view(&self, name: &LockName, now: &Moment) -> Result<View, Error> {
+        Ok(View {
+            found: self.find(&record_path(name), name.as_str(), now),
+            frozen: self.freeze(name, now),
+            waiters: self.waiters(name, now)?,
+        })
+    }
+
+    /// Reads a record and finds out about its hold.
+    pub(crate) fn find(&self, path: &str, name: &str, now: &Moment) -> Found {
+        let (stored, content) = self.read(path, now);
+        let mut found = Found { stored, content, liveness: Liveness::Unknown, elapsed: Elapsed::NOTHING };
+        if let Stored::Held(hold) = &found.stored {
+            found.elapsed = Elapsed::of(hold, now, self.me);
+            if hold.has(PartKind::Process) {
+                found.liveness = self.liveness(name, hold);
+            }
+        }
+        found
+    }
+
+    fn read(&self, path: &str, now: &Moment) -> (Stored, Option<Content>) {
+        let shown = || joined(self.root, path).display().to_string();
+        let entry = match self.disk.read(path, RECORD_BYTES_MAX).at("read", self.root, path) {
+            Ok(entry) => entry,
+            Err(error) => return (Stored::Unreadable(error), None),
+        };
+        let content = match entry {
+            Entry::Missing => return (Stored::Free, None),
+            Entry::File(content) => content,
+            Entry::NotRegular(kind) => {
+                let message = format!("{} is {kind}, not a lock record", shown());
+                return (Stored::Unreadable(Error::new(ErrorKind::NotARecord, message)), None);
+            }
+            Entry::TooBig(size) => {
+                let message = format!("{} has {size} bytes, more than any lock record ({RECORD_BYTES_MAX})", shown());
+                return (Stored::Unreadable(Error::new(ErrorKind::NotARecord, message)), None);
+            }
+        };
+        let stored = if content.bytes.is_empty() {
+            if is_being_written(&content, now) {
+                Stored::BeingWritten
+            } else {
+                Stored::Corrupt("the file is empty".into())
+            }
+        } else {
+            match record::parse(&content.bytes) {
+                Parsed::Hold(hold) => Stored::Held(hold),
+                Parsed::Newer(version) => Stored::Newer(version),
+                Parsed::Corrupt(why) => Stored::Corrupt(why),
+            }
+        };
+        (stored, Some(content))
+    }
+
+    fn liveness(&self, name: &str, hold: &Hold) -> Liveness {
+        // Processes of another boot or another machine can't be asked; the weighing knows what that means.
+        let local = hold.boot_id.is_none() || hold.boot_id == self.me.boot_id;
+        if !local {
+            return weigh(hold, self.me, Clues { pulse: PulseClue::None, holder: Process::Unseen, command: None });
+        }
+        let visible = hold.boot_id.is_none() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
+        let process = |pid, start| if visible { self.process(pid, start) } else { Process::Unseen };
+        let (pulse, command) = self.pulse(name, hold);
+        let command = command.map(|command| process(command.pid, command.start));
+        weigh(hold, self.me, Clues { pulse, holder: process(hold.pid, hold.pid_start), command })
+    }
+
+    fn process(&self, pid: i64, start: i64) -> Process {
+        match self.machine.process(pid) {
+            Some(stat) if !stat.has_ended() && (start == 0 || start == stat.start) => Process::Alive,
+            _ => Process::Dead,
+        }
+    }
+
+    /// What the pulse of a hold says, and which command it names.
+    fn pulse(&self, name: &str, hold: &Hold) -> (PulseClue, Option<ProcessRef>) {
+        let Some(reference) = hold.pulse else { return (PulseClue::None, None) };
+        let path = line::pulse_path(name, reference.number);
+        let Ok(Some(probe)) = self.disk.probe(&path) else { return (PulseClue::Misfit, None) };
+        if (probe.stamp.dev, probe.stamp.ino) != (reference.dev, reference.ino) {
+            return (PulseClue::Misfit, None);
+        }
+        let command = match self.disk.read(&path, RECORD_BYTES_MAX) {
+            Ok(Entry::File(content)) => Pulse::parse(&content.bytes).and_then(|pulse| pulse.command),
+            _ => None,
+        };
+        let clue = if probe.locked { PulseClue::Locked } else { PulseClue::Free };
+        (clue, command)
+    }
+}
+
+/// Young, and of this boot: what a power cut emptied belongs to nobody. A clock that was set back doesn't make it young for ever.
+fn is_being_written(content: &Content, now: &Moment) -> bool {
+    let age_ms = millis_between(content.stamp.modified, now.wall);
+    let uptime_ms = i64::try_from(now.boottime_ms).unwrap_or(i64::MAX);
+    age_ms.abs() < BEING_WRITTEN_MS && age_ms <= uptime_ms
+}

@@ -1,0 +1,128 @@
+//! The counter of fencing tokens: `state/ceiling` (synced) and `state/next` (not). The counting itself is in [`lokt_core::counter`].
+
+use lokt_core::audit::{self, Event};
+use lokt_core::counter::{self, Draw, LEAP, NEXT_BYTES, Next, Place};
+use lokt_core::hold::{Fence, Hold};
+use lokt_core::record::{self, Parsed, RECORD_BYTES_MAX};
+use lokt_core::time::Moment;
+
+use super::{LOCKS_DIR, Store, trail};
+use crate::error::{At as _, Error, ErrorKind};
+use crate::sys::disk::Entry;
+
+const CEILING: &str = "state/ceiling";
+const NEXT: &str = "state/next";
+/// Tokens grow, so the newest are at the end of an audit file; ours are never longer than this.
+const TAIL_BYTES: usize = 16 << 20;
+
+/// A token that is ready to be used, once [`Store::use_token`] has written it down.
+pub(crate) struct Drawn {
+    draw: Draw,
+    /// The ceiling was lost and counting started anew, above everything that could be seen.
+    rebased: bool,
+}
+
+impl Drawn {
+    pub(crate) fn token(&self) -> Fence {
+        self.draw.token
+    }
+
+    /// What the audit log should say about it.
+    pub(crate) fn event(&self, name: &str, store: &Store<'_>, now: &Moment) -> Option<Event> {
+        let event = Event::new("token-rebase", name, store.me, now.wall);
+        self.rebased.then(|| {
+            event.with("fencing_token", self.draw.token.get()).with("reason", "the token counter was lost or old")
+        })
+    }
+}
+
+impl Store<'_> {
+    /// The next token, greater than that of the hold that is there. Nothing is written yet; must be called inside the mutex.
+    pub(crate) fn draw_token(&self, before: Option<&Hold>) -> Result<Drawn, Error> {
+        let drawn = self.draw_counted()?;
+        match before.and_then(|hold| hold.token).filter(|token| is_plausible(*token) && *token >= drawn.token()) {
+            None => Ok(drawn),
+            // The counter is older than the record: somebody put an old `state/` back.
+            Some(seen) => self.draw_from(None, seen.get() + LEAP, true),
+        }
+    }
+
+    fn draw_counted(&self) -> Result<Drawn, Error> {
+        let place = self.place();
+        let next = self.small_file(NEXT, NEXT_BYTES)?.and_then(|bytes| Next::parse(&bytes));
+        if let Some(draw) = counter::quick(next.as_ref(), place) {
+            return Ok(Drawn { draw, rebased: false });
+        }
+        let ceiling = self.small_file(CEILING, NEXT_BYTES)?.and_then(|bytes| counter::parse_ceiling(&bytes));
+        let (floor, rebased) = match ceiling {
+            Some(ceiling) => (ceiling, false),
+            None => self.floor()?,
+        };
+        self.draw_from(next.as_ref(), floor, rebased)
+    }
+
+    fn draw_from(&self, next: Option<&Next>, floor: u64, rebased: bool) -> Result<Drawn, Error> {
+        let place = self.place();
+        let draw = counter::raise(next, floor, place).ok_or_else(|| {
+            Error::new(ErrorKind::Unusable, format!("{} has used up all 2^53 fencing tokens", self.root.display()))
+        })?;
+        Ok(Drawn { draw, rebased })
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { boot_id: self.me.boot_id.as_deref(), mount: self.disk.mount().id }
+    }
+
+    /// Writes a token down as used, before anything carries it.
+    pub(crate) fn use_token(&self, drawn: &Drawn) -> Result<(), Error> {
+        if let Some(ceiling) = drawn.draw.raise {
+            let temp = self.temp_path()?;
+            let file = self.disk.create(&temp, &counter::encode_ceiling(ceiling)).at("write", self.root, CEILING)?;
+            file.sync().at("sync", self.root, CEILING)?;
+            self.disk.rename(&temp, CEILING).at("replace", self.root, CEILING)?;
+            self.disk.sync_dir("state").at("sync", self.root, "state")?;
+        }
+        self.disk.overwrite(NEXT, &drawn.draw.next.encode()).at("write", self.root, NEXT)
+    }
+
+    fn small_file(&self, path: &str, limit: usize) -> Result<Option<Vec<u8>>, Error> {
+        Ok(match self.disk.read(path, limit).at("read", self.root, path)? {
+            Entry::File(content) => Some(content.bytes),
+            Entry::Missing | Entry::TooBig(_) => None,
+            Entry::NotRegular(kind) => {
+                let message = format!("{} is {kind}, not lokt's token counter", self.root.join(path).display());
+                return Err(Error::new(ErrorKind::NotARecord, message)
+                    .hint("move it away; tokens will go on above all that were used"));
+            }
+        })
+    }
+
+    /// Where to count from when the ceiling is lost: above every token in sight, with room for those out of sight. A root that was
+    /// never used starts at the beginning.
+    fn floor(&self) -> Result<(u64, bool), Error> {
+        let mut highest = 0;
+        let mut used = false;
+        for file in self.disk.list(LOCKS_DIR).at("list", self.root, LOCKS_DIR)? {
+            used = true;
+            let path = format!("{LOCKS_DIR}/{file}");
+            if let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX)
+                && let Parsed::Hold(hold) = record::parse(&content.bytes)
+            {
+                highest = highest.max(hold.token.filter(|token| is_plausible(*token)).map_or(0, Fence::get));
+            }
+        }
+        for file in trail::files() {
+            let bytes = self.disk.tail(&file, TAIL_BYTES).at("read", self.root, &file)?;
+            used |= !bytes.is_empty();
+            let tokens =
+                bytes.split(|byte| *byte == b'\n').filter_map(audit::token_in).filter(|token| is_plausible(*token));
+            highest = tokens.map(Fence::get).fold(highest, u64::max);
+        }
+        Ok(if used { (highest + LEAP, true) } else { (0, false) })
+    }
+}
+
+/// Nobody ever counts to half of what there is; a greater number was typed by hand, and must not use up all the rest.
+fn is_plausible(token: Fence) -> bool {
+    token.get() < Fence::LIMIT / 2
+}

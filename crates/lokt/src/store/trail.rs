@@ -1,0 +1,77 @@
+//! The audit log: `audit.log`, one JSON object per line, rotated to `audit.log.1` … `.9`.
+//!
+//! Lines are appended inside the mutex, right after the change they tell of, so their order is the order of the changes. A failure
+//! to write one is a warning: an unlock must not fail because the disk is full.
+
+use lokt_core::audit::Event;
+
+use super::Store;
+
+const LOG: &str = "audit.log";
+/// A log that has grown beyond this is rotated.
+const LOG_BYTES_MAX: u64 = 8 << 20;
+/// How many rotated logs are kept.
+const ROTATED_MAX: u32 = 9;
+
+/// Every audit file, newest first.
+pub(crate) fn files() -> impl Iterator<Item = String> {
+    std::iter::once(LOG.to_owned()).chain((1..=ROTATED_MAX).map(|n| format!("{LOG}.{n}")))
+}
+
+/// What is left to do for the lines just written, outside the mutex.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) struct Trail {
+    sync: Option<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Store<'_> {
+    /// Appends events; must be called inside the mutex.
+    pub(crate) fn account(&self, events: &[Event]) -> Trail {
+        let mut trail = Trail::default();
+        if events.is_empty() {
+            return trail;
+        }
+        let lines: Vec<u8> = events.iter().flat_map(Event::encode).collect();
+        let length = match self.disk.append(LOG, &lines) {
+            Ok(length) => length,
+            Err(error) => {
+                trail.warnings.push(format!("audit: can't write {}: {error}", self.root.join(LOG).display()));
+                return trail;
+            }
+        };
+        let mut written = LOG.to_owned();
+        if length > LOG_BYTES_MAX {
+            match self.rotate() {
+                Ok(()) => written = format!("{LOG}.1"),
+                Err(error) => {
+                    trail.warnings.push(format!("audit: can't rotate {}: {error}", self.root.join(LOG).display()));
+                }
+            }
+        }
+        trail.sync = events.iter().any(Event::is_synced).then_some(written);
+        trail
+    }
+
+    /// Makes durable what must be; called outside the mutex, before anything is answered.
+    pub(crate) fn settle_trail(&self, trail: Trail) -> Vec<String> {
+        let mut warnings = trail.warnings;
+        if let Some(path) = trail.sync
+            && let Err(error) = self.disk.sync(&path)
+        {
+            warnings.push(format!("audit: can't sync {}: {error}", self.root.join(path).display()));
+        }
+        warnings
+    }
+
+    fn rotate(&self) -> std::io::Result<()> {
+        for n in (1..ROTATED_MAX).rev() {
+            match self.disk.rename(&format!("{LOG}.{n}"), &format!("{LOG}.{}", n + 1)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        self.disk.rename(LOG, &format!("{LOG}.1"))
+    }
+}

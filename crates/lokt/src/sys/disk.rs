@@ -1,0 +1,120 @@
+//! What lokt asks of a disk: a few whole-file operations below one root directory.
+//!
+//! Paths are relative to the root, have `/` between at most four components, and are made by this crate from checked names. No operation
+//! follows a symlink. The set is small so that the fault tests can fail, tear or lose each call in turn.
+
+use std::io;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// How to know a file again: it is the same one while these four are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Device.
+    pub dev: u64,
+    /// Inode.
+    pub ino: u64,
+    /// Length.
+    pub size: u64,
+    /// Last change of the content.
+    pub modified: Timestamp,
+}
+
+/// A regular file, read in full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Which file it was.
+    pub stamp: Stamp,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing.
+    Missing,
+    /// A regular file within the size limit.
+    File(Content),
+    /// Something that is no regular file: a symlink, directory, FIFO, socket or device. The text says which.
+    NotRegular(&'static str),
+    /// A regular file beyond the size limit.
+    TooBig(u64),
+}
+
+/// An open file that was just created.
+pub trait NewFile: Send {
+    /// Makes its content durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Locks it for as long as this value lives, so that tidying leaves it alone.
+    fn keep_locked(&self) -> io::Result<()>;
+}
+
+/// Is a file locked by somebody?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockedFile {
+    /// Which file.
+    pub stamp: Stamp,
+    /// Somebody holds a lock on it.
+    pub locked: bool,
+}
+
+/// The mutex couldn't be had.
+#[derive(Debug)]
+pub enum NoMutex {
+    /// Somebody else kept it; the text says who, if that could be found out.
+    Busy(String),
+    /// The system said no.
+    Io(io::Error),
+}
+
+/// The file system under the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mount {
+    /// Its magic number.
+    pub fs: Option<u64>,
+    /// The mount's id, unique for the life of the kernel; `None` before Linux 6.8.
+    pub id: Option<u64>,
+}
+
+/// Files below one root.
+pub trait Disk: Send + Sync {
+    /// Reads a file of at most `limit` bytes.
+    fn read(&self, path: &str, limit: usize) -> io::Result<Entry>;
+    /// The last `limit` bytes of a file; nothing of a missing one.
+    fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>>;
+    /// Creates a file that must not exist and writes it.
+    fn create(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn NewFile>>;
+    /// Writes a small file in place with one write, creating it if it is missing.
+    fn overwrite(&self, path: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Appends with one write, creating the file if it is missing, and after a newline if the file doesn't end with one.
+    /// Gives the file's new length.
+    fn append(&self, path: &str, bytes: &[u8]) -> io::Result<u64>;
+    /// Renames over whatever is there.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Renames unless something is there (`AlreadyExists`).
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file; a missing one is fine.
+    fn remove(&self, path: &str) -> io::Result<()>;
+    /// Which file is there; `None` if nothing is.
+    fn stamp(&self, path: &str) -> io::Result<Option<Stamp>>;
+    /// Names in a directory, sorted; a missing one is empty.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+    /// Makes an existing file durable.
+    fn sync(&self, path: &str) -> io::Result<()>;
+    /// Makes creations, renames and removals in a directory durable.
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+    /// Does somebody hold a lock on this file? `None` if there is no such file.
+    fn probe(&self, path: &str) -> io::Result<Option<LockedFile>>;
+    /// The file system under the root.
+    fn mount(&self) -> Mount;
+    /// Takes the root's mutex; gives back what drops it.
+    fn lock(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex>;
+}
+
+/// The root's mutex, held.
+pub trait Unlock {
+    /// Lets go of it. Dropping does the same.
+    fn unlock(self: Box<Self>);
+}

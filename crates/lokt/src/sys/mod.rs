@@ -1,0 +1,11 @@
+//! The only code that talks to the system.
+//!
+//! Everything above asks these two traits: [`disk::Disk`] for files below one root and for the root's mutex, [`machine::Machine`] for
+//! clocks, processes and randomness. Tests put their own behind them.
+
+pub mod disk;
+pub mod machine;
+pub mod mutex;
+pub mod os_disk;
+mod proc_locks;
+mod signals;

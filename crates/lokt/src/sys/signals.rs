@@ -1,0 +1,37 @@
+//! No signal that can be blocked ends or stops this thread while it is inside the mutex.
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+
+/// Signals of this thread are blocked until this is dropped.
+pub(super) struct Blocked {
+    before: Option<SigSet>,
+}
+
+impl Blocked {
+    /// Blocks every signal that can be blocked.
+    pub(super) fn all() -> Self {
+        Self::these(SigSet::all())
+    }
+
+    /// Blocks what a terminal sends to stop a process; Ctrl-C still ends it.
+    pub(super) fn stops() -> Self {
+        let mut stops = SigSet::empty();
+        for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
+            stops.add(signal);
+        }
+        Self::these(stops)
+    }
+
+    fn these(set: SigSet) -> Self {
+        // Going on without is better than not going on: a signal inside the mutex costs others time, never safety.
+        Self { before: set.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = before.thread_set_mask();
+        }
+    }
+}
