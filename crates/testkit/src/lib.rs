@@ -1,1 +1,15 @@
-//! Under construction.
+//! What the tests of all crates share; never published.
+//!
+//! | module | what it gives |
+//! | --- | --- |
+//! | [`machine`] | clocks and processes that do what a test says |
+//! | [`mem_disk`] | a disk in memory that knows what was synced, and forgets the rest at a power cut |
+//! | [`fault_disk`] | a disk that fails, tears or dies at its n-th call |
+//! | [`swarm`] | many real processes, released at one instant |
+//! | [`judge`] | reads their history and says which promise was broken |
+
+pub mod fault_disk;
+pub mod judge;
+pub mod machine;
+pub mod mem_disk;
+pub mod swarm;
