@@ -94,15 +94,15 @@ fn grant(said: lokt::Said<Grant>) -> Said {
     }
 }
 
-fn end(said: lokt::Said<End>) -> Said {
-    match said.value {
+fn end(said: &lokt::Said<End>) -> Said {
+    match &said.value {
         End::Ended(_) => Said::Ended,
         End::Denied(_) => Said::Refused,
     }
 }
 
 fn unlock(lokt: &Lokt, breaking: Breaking) -> Result<Said, Error> {
-    lokt.unlock(&name(), breaking, Condition::default()).map(end)
+    lokt.unlock(&name(), breaking, Condition::default()).map(|said| end(&said))
 }
 
 /// Every change, always made by the owner `actor`.
