@@ -6,10 +6,14 @@
 //! | [`mem_disk`] | a disk in memory that knows what was synced, and forgets the rest at a power cut |
 //! | [`fault_disk`] | a disk that fails, tears or dies at its n-th call |
 //! | [`swarm`] | many real processes, released at one instant |
+//! | [`cmd`] | the real command on a root of its own |
+//! | [`strace`] | a real process delayed or killed at each system call |
 //! | [`judge`] | reads their history and says which promise was broken |
 
+pub mod cmd;
 pub mod fault_disk;
 pub mod judge;
 pub mod machine;
 pub mod mem_disk;
+pub mod strace;
 pub mod swarm;
