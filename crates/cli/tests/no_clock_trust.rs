@@ -1,0 +1,117 @@
+//! **no-clock-trust**: a wall clock an hour ahead or behind neither ends a live hold nor revives an expired one on the same boot.
+//!
+//! `faketime` moves the clock of the standard library by preloading, so it needs a dynamically linked build of the command; boot clocks
+//! are read by direct system calls, which it can't move. Each test first shows that a record *without* boot fields does follow the
+//! wall clock, so that none can pass because the clock wasn't moved at all.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use lokt_testkit::cmd::Place;
+use lokt_testkit::swarm::{Ended, put, wait_until, wall_text};
+
+/// The command, linked dynamically. Built once, beside the usual build.
+fn dynamic_binary() -> &'static str {
+    static BINARY: OnceLock<String> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dynamic");
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "lokt-cli", "--target", "host-tuple", "--target-dir"])
+            .arg(&target)
+            // An empty RUSTFLAGS would leave the configured flags in place.
+            .env("RUSTFLAGS", "-C target-feature=-crt-static")
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("cargo runs");
+        assert!(built.status.success(), "a dynamic build: {}", String::from_utf8_lossy(&built.stderr));
+        let found = std::fs::read_dir(&target)
+            .expect("cargo made it")
+            .filter_map(|entry| Some(entry.ok()?.path().join("debug/lokt")))
+            .find(|path| path.is_file());
+        found.expect("cargo built the command").display().to_string()
+    })
+}
+
+struct Clock {
+    place: Place,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self { place: Place::new(dynamic_binary()) }
+    }
+
+    /// Runs the command with the wall clock moved.
+    fn at(&self, offset: &str, owner: &str, args: &[&str]) -> Ended {
+        let mut words = vec!["env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset];
+        words.extend(self.place.words(args));
+        self.place.run_words(owner, &words)
+    }
+
+    /// A record of another program, without boot fields, that ends in `secs`.
+    fn foreign(&self, name: &str, secs: i64) {
+        let times =
+            format!(r#""acquired_ts":"{}","ttl_sec":600,"expires_at":"{}""#, wall_text(secs - 600), wall_text(secs));
+        let who = format!(r#""version":1,"name":"{name}","owner":"f","host":"elsewhere","pid":1"#);
+        put(&self.place.record(name), format!("{{{who},{times}}}"));
+    }
+}
+
+#[test]
+fn a_clock_an_hour_ahead_does_not_end_a_live_hold() {
+    let clock = Clock::new();
+    clock.foreign("control", 300);
+    assert_eq!(clock.place.run("b", &["exists", "control"]).code, Some(0), "the control lives by the true clock");
+    assert_eq!(
+        clock.at("+1h", "b", &["exists", "control"]).code,
+        Some(3),
+        "faketime works: the control is over an hour later"
+    );
+
+    clock.place.take("a", &["x", "--ttl", "5m"]);
+    assert_eq!(clock.at("+1h", "b", &["exists", "x"]).code, Some(0), "no-clock-trust: a live hold is not over");
+    assert_eq!(clock.at("+1h", "b", &["lock", "x"]).code, Some(2), "no-clock-trust: and not given to another");
+    assert_eq!(clock.at("+1h", "b", &["why", "x"]).code, Some(2), "why agrees with lock");
+    let refused = clock.at("+1h", "b", &["unlock", "--break-stale", "x"]);
+    assert_eq!(refused.code, Some(1), "no-clock-trust: and not stale: {}", refused.stderr);
+    clock.at("+1h", "b", &["status", "--prune-expired"]);
+    assert!(clock.place.stored("x").is_some(), "no-clock-trust: and not pruned");
+}
+
+#[test]
+fn a_clock_an_hour_behind_does_not_revive_an_expired_hold() {
+    let clock = Clock::new();
+    clock.foreign("control", -300);
+    assert_eq!(clock.place.run("b", &["exists", "control"]).code, Some(3), "the control is over by the true clock");
+    assert_eq!(
+        clock.at("-1h", "b", &["exists", "control"]).code,
+        Some(0),
+        "faketime works: the control lived an hour ago"
+    );
+
+    clock.place.take("a", &["x", "--ttl", "1s"]);
+    let over = wait_until(Duration::from_secs(10), || clock.place.run("b", &["exists", "x"]).code == Some(3));
+    assert!(over, "a one-second lease ends");
+    assert_eq!(clock.at("-1h", "b", &["exists", "x"]).code, Some(3), "no-clock-trust: what is over stays over");
+    assert_eq!(clock.at("-1h", "b", &["lock", "x"]).code, Some(0), "no-clock-trust: and is given to the next");
+}
+
+#[test]
+fn a_holder_whose_own_clock_is_wrong_gets_the_lease_it_asked_for() {
+    for offset in ["+1h", "-1h"] {
+        let clock = Clock::new();
+        let taken = clock.at(offset, "a", &["lock", "x", "--ttl", "5m"]);
+        assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+        assert_eq!(
+            clock.place.run("b", &["lock", "x"]).code,
+            Some(2),
+            "no-clock-trust: taken at {offset}, refused by the true clock"
+        );
+        let short = clock.at(offset, "a", &["lock", "y", "--ttl", "1s"]);
+        assert_eq!(short.code, Some(0), "{}", short.stderr);
+        let over = wait_until(Duration::from_secs(10), || clock.place.run("b", &["exists", "y"]).code == Some(3));
+        assert!(over, "no-clock-trust: a one-second lease taken at {offset} ends after one second");
+    }
+}
