@@ -68,6 +68,13 @@ impl<'de> Deserialize<'de> for Record {
 
 struct RecordVisitor;
 
+/// A member's name: one that this program knows, in any case, or another. Known names are not copied, because a look at ten thousand
+/// records reads two hundred thousand of them.
+enum Member {
+    Known(&'static str),
+    Other(String),
+}
+
 /// The members that this program knows, in the order in which they are written.
 const MEMBERS: [&str; 19] = [
     "version",
@@ -91,6 +98,25 @@ const MEMBERS: [&str; 19] = [
     "reason",
 ];
 
+impl<'de> Deserialize<'de> for Member {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MemberVisitor;
+        impl Visitor<'_> for MemberVisitor {
+            type Value = Member;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a member's name")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<Member, E> {
+                let known = MEMBERS.iter().find(|member| member.eq_ignore_ascii_case(key));
+                Ok(known.map_or_else(|| Member::Other(key.into()), |member| Member::Known(member)))
+            }
+        }
+        deserializer.deserialize_identifier(MemberVisitor)
+    }
+}
+
 impl<'de> Visitor<'de> for RecordVisitor {
     type Value = Record;
 
@@ -101,12 +127,18 @@ impl<'de> Visitor<'de> for RecordVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
         let mut hold = Hold::blank();
         let mut has_owner = false;
-        let mut acquired_text = String::new();
-        let mut expires_text = String::new();
-        let mut parts: Option<PartsText> = None;
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            let known = MEMBERS.iter().find(|member| member.eq_ignore_ascii_case(&key));
-            match known.copied().unwrap_or_default() {
+        let mut acquired_text = Cow::default();
+        let mut expires_text = Cow::default();
+        let mut parts: Option<PartsText<'de>> = None;
+        while let Some(member) = map.next_key()? {
+            let known = match member {
+                Member::Known(known) => known,
+                Member::Other(key) => {
+                    hold.extra.insert(key, map.next_value::<Value>()?);
+                    continue;
+                }
+            };
+            match known {
                 "version" => hold.version = or_default(map.next_value()?),
                 "name" => hold.name = or_default(map.next_value()?),
                 "lock_id" => hold.lock_id = LockId::from_text(or_default::<String>(map.next_value()?)),
@@ -130,16 +162,14 @@ impl<'de> Visitor<'de> for RecordVisitor {
                 "fs" => hold.fs = map.next_value()?,
                 "held_since" => hold.held_since = wall(&mut map, "held_since")?.1,
                 "reason" => hold.reason = map.next_value()?,
-                _ => {
-                    hold.extra.insert(key.into_owned(), map.next_value::<Value>()?);
-                }
+                _ => unreachable!("every known member is handled"),
             }
         }
         if !has_owner && hold.version <= RECORD_VERSION {
             return Err(A::Error::custom("no owner"));
         }
         if let Some(text) = parts {
-            let edited = text.written_for != written_for(&acquired_text, &expires_text);
+            let edited = !is_written_for(&text.written_for, &acquired_text, &expires_text);
             hold.parts = text.into_parts(edited).map_err(A::Error::custom)?;
         }
         Ok(Record(hold))
@@ -150,8 +180,13 @@ fn or_default<T: Default>(value: Option<T>) -> T {
     value.unwrap_or_default()
 }
 
-fn wall<'de, A: MapAccess<'de>>(map: &mut A, member: &str) -> Result<(String, Option<Timestamp>), A::Error> {
-    let Some(text) = map.next_value::<Option<String>>()? else { return Ok((String::new(), None)) };
+fn wall<'de, A: MapAccess<'de>>(map: &mut A, member: &str) -> Result<(Cow<'de, str>, Option<Timestamp>), A::Error> {
+    /// Serde copies every `Cow` that isn't a field of a derived struct.
+    #[derive(Deserialize)]
+    #[serde(transparent)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+    let Some(Text(text)) = map.next_value::<Option<Text<'de>>>()? else { return Ok((Cow::default(), None)) };
     let at = parse_wall(&text).ok_or_else(|| A::Error::custom(format!("{member} is not a time")))?;
     Ok((text, Some(at)))
 }
@@ -160,24 +195,30 @@ fn token<E: serde::de::Error>(number: Option<u64>) -> Result<Option<Fence>, E> {
     number.map(|number| Fence::new(number).ok_or_else(|| E::custom("fencing_token out of range"))).transpose()
 }
 
+fn is_written_for(text: &str, acquired: &str, expires: &str) -> bool {
+    let expires = if expires.is_empty() { "-" } else { expires };
+    text.strip_prefix(acquired).and_then(|rest| rest.strip_prefix(' ')) == Some(expires)
+}
+
 /// What `parts.for` says when the parts belong to these top-level times.
 fn written_for(acquired: &str, expires: &str) -> String {
     format!("{acquired} {}", if expires.is_empty() { "-" } else { expires })
 }
 
 #[derive(Serialize, Deserialize)]
-struct PartsText {
-    #[serde(rename = "for", default)]
-    written_for: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    process: Option<ProcessPartText>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    owner: Option<OwnerPartText>,
+struct PartsText<'a> {
+    #[serde(rename = "for", default, borrow)]
+    written_for: Cow<'a, str>,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    process: Option<ProcessPartText<'a>>,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    owner: Option<OwnerPartText<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct ProcessPartText {
-    since: String,
+struct ProcessPartText<'a> {
+    #[serde(borrow)]
+    since: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_sec: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,27 +226,28 @@ struct ProcessPartText {
 }
 
 #[derive(Serialize, Deserialize)]
-struct OwnerPartText {
-    since: String,
+struct OwnerPartText<'a> {
+    #[serde(borrow)]
+    since: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_sec: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     boottime_ms: Option<u64>,
 }
 
-impl PartsText {
+impl PartsText<'_> {
     fn of(hold: &Hold) -> Option<Self> {
         let parts = hold.parts.as_ref()?;
         let text = |at: Option<Timestamp>| at.map(show_wall).unwrap_or_default();
         Some(Self {
-            written_for: written_for(&text(hold.acquired), &text(hold.expires_at)),
+            written_for: written_for(&text(hold.acquired), &text(hold.expires_at)).into(),
             process: parts.process.as_ref().map(|part| ProcessPartText {
-                since: show_wall(part.since),
+                since: show_wall(part.since).into(),
                 ttl_sec: part.ttl_sec,
                 monotonic_ms: part.clock_ms,
             }),
             owner: parts.owner.as_ref().map(|part| OwnerPartText {
-                since: show_wall(part.since),
+                since: show_wall(part.since).into(),
                 ttl_sec: part.ttl_sec,
                 boottime_ms: part.clock_ms,
             }),

@@ -21,14 +21,14 @@
 
 mod error;
 mod locks;
+mod parallel;
 mod root;
 mod store;
 pub mod sys;
 
 pub use error::{Error, ErrorKind};
 pub use locks::{
-    Condition, End, Ended, Entry, EntryState, Grant, Granted, Listing, Lokt, Outlook, Pruned, Refusal, Said, Swept,
-    living_parts,
+    Condition, End, Ended, Entry, EntryState, Grant, Granted, Lokt, Outlook, Pruned, Refusal, Said, Swept, living_parts,
 };
 pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};
 pub use lokt_core::denial::{Denial, Holder, Staleness};

@@ -14,6 +14,7 @@ use lokt_core::pulse::ProcessRef;
 use lokt_core::time::Moment;
 
 use crate::error::{At as _, Error, ErrorKind};
+use crate::parallel;
 use crate::store::change::Changed;
 use crate::store::freezes::{FREEZES_DIR, Frozen, freeze_path};
 use crate::store::line::{LINE_DIR, Waiter};
@@ -147,9 +148,6 @@ pub enum EntryState {
     Unreadable(Error),
 }
 
-/// All locks, then all freezes, each in name order.
-pub type Listing = Vec<Entry>;
-
 /// What `lock` would say, and why.
 #[derive(Debug)]
 pub struct Outlook {
@@ -282,24 +280,27 @@ impl Lokt {
         Ok(entry_of(name.to_string(), false, found, waiters))
     }
 
-    /// Everything that is stored.
-    pub fn list(&self) -> Result<Listing, Error> {
+    /// Everything that is stored, as `show` shows it: all locks, then all freezes, each in name order. `show` is called for one at a
+    /// time, because keeping ten thousand of them takes longer than reading them.
+    pub fn map_entries<T: Send>(&self, show: impl Fn(Entry) -> T + Sync) -> Result<Vec<T>, Error> {
         let store = self.store();
         let now = self.machine.now();
         let lines = self.disk.list(LINE_DIR).at("list", &self.root, LINE_DIR)?;
-        let mut entries = Vec::new();
-        for name in self.names(LOCKS_DIR)? {
-            let found = store.find(&record_path(&name), name.as_str(), &now);
+        let lock = |name: &LockName| {
+            let found = store.find(&record_path(name), name.as_str(), &now);
             let in_line = lines.binary_search_by(|line| line.as_str().cmp(name.as_str())).is_ok();
-            let waiters = if in_line { store.waiters(&name, &now)?.len() } else { 0 };
-            entries.extend(entry_of(name.to_string(), false, found, waiters));
-        }
-        for name in self.names(FREEZES_DIR)? {
-            let mut found = store.find(&freeze_path(&name), name.as_str(), &now);
+            let waiters = if in_line { store.waiters(name, &now)?.len() } else { 0 };
+            Ok(entry_of(name.to_string(), false, found, waiters).map(&show))
+        };
+        let freeze = |name: &LockName| {
+            let mut found = store.find(&freeze_path(name), name.as_str(), &now);
             found.liveness = Liveness::Unknown;
-            entries.extend(entry_of(name.to_string(), true, found, 0));
-        }
-        Ok(entries)
+            Ok(entry_of(name.to_string(), true, found, 0).map(&show))
+        };
+        let locks = parallel::map(&self.names(LOCKS_DIR)?, lock);
+        let freezes = parallel::map(&self.names(FREEZES_DIR)?, freeze);
+        // What vanished between the listing and the look is not there.
+        locks.into_iter().chain(freezes).filter_map(Result::transpose).collect()
     }
 
     /// Is there a live hold on `name`? What can't be read is an error, never a no.

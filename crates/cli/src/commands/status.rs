@@ -75,8 +75,8 @@ struct Status {
 
 /// Something that is no readable record, as JSON.
 #[derive(Serialize)]
-struct Damage<'a> {
-    name: &'a str,
+struct Damage {
+    name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     freeze: Option<bool>,
     live: bool,
@@ -175,16 +175,11 @@ fn all(lokt: &Lokt, prune: bool, format: Format) -> Result<Report, Failure> {
         };
     }
     let now = lokt.now().wall;
-    let entries = lokt.list()?;
     Ok(match format {
-        Format::Json => report.json(&entries.iter().map(|entry| json_of(lokt, entry, now)).collect::<Vec<_>>()),
-        Format::Text if entries.is_empty() => report.text("no locks\n"),
+        Format::Json => report.json(&lokt.map_entries(|entry| json_of(lokt, &entry, now))?),
         Format::Text => {
-            let mut rows = String::new();
-            for entry in &entries {
-                row(&mut rows, entry, now);
-            }
-            report.text(rows)
+            let rows = lokt.map_entries(|entry| row(&entry, now))?;
+            report.text(if rows.is_empty() { "no locks\n".to_owned() } else { rows.concat() })
         }
     })
 }
@@ -192,12 +187,12 @@ fn all(lokt: &Lokt, prune: bool, format: Format) -> Result<Report, Failure> {
 /// A row of the JSON list.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Row<'a> {
+enum Row {
     Hold(Box<Status>),
-    Damage(Damage<'a>),
+    Damage(Damage),
 }
 
-fn json_of<'a>(lokt: &Lokt, entry: &'a Entry, now: Timestamp) -> Row<'a> {
+fn json_of(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Row {
     match &entry.state {
         EntryState::Held(holder) => Row::Hold(Box::new(status(lokt, entry, holder, now))),
         _ => Row::Damage(damage(entry)),
@@ -236,7 +231,7 @@ fn status(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> Status
     }
 }
 
-fn damage(entry: &Entry) -> Damage<'_> {
+fn damage(entry: &Entry) -> Damage {
     let name = &entry.name;
     let force = format!("`lokt unlock --force {name}` moves it aside");
     let shown = quoted(name);
@@ -258,20 +253,32 @@ fn damage(entry: &Entry) -> Damage<'_> {
         }
         EntryState::Unreadable(error) => ("unreadable", error.code(), error.to_string(), force),
     };
-    Damage { name, freeze: entry.is_freeze.then_some(true), live: entry.is_live(), state, code, message, hint }
+    Damage {
+        name: name.clone(),
+        freeze: entry.is_freeze.then_some(true),
+        live: entry.is_live(),
+        state,
+        code,
+        message,
+        hint,
+    }
 }
 
+/// Most rows fit this.
+const ROW_BYTES: usize = 96;
+
 /// One row of the list: name, owner, age, what is special, until when.
-fn row(rows: &mut String, entry: &Entry, now: Timestamp) {
+fn row(entry: &Entry, now: Timestamp) -> String {
+    let mut row = String::with_capacity(ROW_BYTES);
     let name = clean(&entry.name);
     let frozen = if entry.is_freeze { " [FROZEN]" } else { "" };
     let EntryState::Held(holder) = &entry.state else {
         let damage = damage(entry);
-        let _ = writeln!(rows, "{name:<20}  {}{frozen} [{}]", clean(&damage.message), damage.state.to_uppercase());
-        return;
+        let _ = writeln!(row, "{name:<20}  {}{frozen} [{}]", clean(&damage.message), damage.state.to_uppercase());
+        return row;
     };
     let hold = &holder.hold;
-    let _ = write!(rows, "{name:<20}  {}  {}{frozen}", owner_at(hold), age(hold.began(), now));
+    let _ = write!(row, "{name:<20}  {}  {}{frozen}", owner_at(hold), age(hold.began(), now));
     let remaining = if entry.is_freeze { holder.elapsed.left_ms() } else { holder.left_ms() };
     let mark = match (entry.is_freeze, holder.elapsed.is_expired(), holder.liveness) {
         (_, true, _) => " [EXPIRED]".to_owned(),
@@ -279,11 +286,12 @@ fn row(rows: &mut String, entry: &Entry, now: Timestamp) {
         (false, false, Liveness::Orphan) => " [ORPHAN]".to_owned(),
         _ => remaining.map(|ms| format!("  expires in {}", duration::show_seconds(seconds(ms)))).unwrap_or_default(),
     };
-    rows.push_str(&mark);
+    row.push_str(&mark);
     if entry.waiters > 0 {
-        let _ = write!(rows, "  {} waiting", entry.waiters);
+        let _ = write!(row, "  {} waiting", entry.waiters);
     }
-    rows.push('\n');
+    row.push('\n');
+    row
 }
 
 /// One lock in detail.

@@ -270,13 +270,17 @@ impl Disk for OsDisk {
             return Ok(Entry::NotRegular(kind));
         }
         let stamp = stamp_of(&stat);
+        // Records are replaced, never appended to: a file of the size that it says is read in full, and one read is enough.
         let mut bytes = Vec::with_capacity(READ_BYTES);
         loop {
             if bytes.len() > limit {
                 return Ok(Entry::TooBig(stamp.size.max(bytes.len() as u64)));
             }
-            bytes.reserve(READ_BYTES);
-            if retry_on_intr(|| rustix::io::read(&fd, rustix::buffer::spare_capacity(&mut bytes)))? == 0 {
+            if bytes.len() == bytes.capacity() {
+                bytes.reserve(READ_BYTES);
+            }
+            let got = retry_on_intr(|| rustix::io::read(&fd, rustix::buffer::spare_capacity(&mut bytes)))?;
+            if got == 0 || bytes.len() as u64 == stamp.size {
                 return Ok(Entry::File(Content { bytes, stamp }));
             }
         }

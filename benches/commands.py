@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Whole commands against their peers: ratios in one run, on one disk, taken in turns.
+
+    cargo build --release --workspace && python3 benches/commands.py
+
+Each row runs its candidates one after the other, round after round, so that a noisy moment hits all of them; the figure is the
+ratio of medians. Files are made below the current directory's file system (or --dir).
+"""
+import argparse, glob, os, shutil, statistics, subprocess, sys, tempfile, time
+
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("--dir", default=".", help="where to make the files (the disk that is measured)")
+parser.add_argument("--rounds", type=int, default=300)
+parser.add_argument("--locks", type=int, default=10_000, help="how many locks for the status row")
+options = parser.parse_args()
+
+here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def built(name):
+    found = glob.glob(f"{here}/target/*/release/{name}") + glob.glob(f"{here}/target/release/{name}")
+    if not found:
+        sys.exit(f"{name} is not built: cargo build --release --workspace")
+    return max(found, key=os.path.getmtime)
+
+
+lokt, read_all, flock, true = built("lokt"), built("read_all"), shutil.which("flock"), shutil.which("true")
+work = tempfile.mkdtemp(prefix="lokt-bench-", dir=options.dir)
+env = {"PATH": os.environ["PATH"], "LOKT_ROOT": f"{work}/root", "LOKT_OWNER": "bench"}
+null = os.open(os.devnull, os.O_RDWR)
+quiet = [(os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, null, 2)]
+
+
+def run(*words):
+    pid = os.posix_spawn(words[0], words, env, file_actions=quiet)
+    _, status = os.waitpid(pid, 0)
+    if status != 0:
+        sys.exit(f"{words} ended with {os.waitstatus_to_exitcode(status)}")
+
+
+def create(sync):
+    path = f"{work}/plain"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    os.write(fd, b"x" * 600)
+    if sync:
+        os.fsync(fd)
+    os.close(fd)
+    os.unlink(path)
+
+
+def medians(rounds, **candidates):
+    times = {name: [] for name in candidates}
+    for turn in range(rounds + 5):
+        for name, candidate in candidates.items():
+            start = time.perf_counter_ns()
+            candidate()
+            if turn >= 5:
+                times[name].append(time.perf_counter_ns() - start)
+    return {name: statistics.median(taken) / 1000 for name, taken in times.items()}
+
+
+def lock_unlock():
+    run(lokt, "lock", "x", "--ttl", "5m")
+    run(lokt, "unlock", "x")
+
+
+def two_flocks():
+    run(flock, "-n", f"{work}/f", true)
+    run(flock, "-n", f"{work}/f", true)
+
+
+rows = []
+try:
+    m = medians(options.rounds, lokt=lock_unlock, flock=two_flocks, plain=lambda: create(False), synced=lambda: create(True),
+                true=lambda: run(true))
+    rows.append(("`lokt lock` + `lokt unlock`", m["lokt"], "two runs of `flock -n f true`", m["flock"], 1.5))
+    print(f"beside them: `true` {m['true']:.0f} us, create + unlink {m['plain']:.0f} us, with sync {m['synced']:.0f} us")
+
+    m = medians(options.rounds, lokt=lambda: run(lokt, "version"), true=lambda: run(true))
+    rows.append(("`lokt version` (start-up)", m["lokt"], "`true`", m["true"], None))
+
+    run(lokt, "lock", "held")
+    m = medians(options.rounds, lokt=lambda: run(lokt, "exists", "held"), true=lambda: run(true))
+    rows.append(("`lokt exists`", m["lokt"], "`true`", m["true"], None))
+    run(lokt, "unlock", "held")
+
+    run(lokt, "lock", "n0")
+    record = open(f"{work}/root/locks/n0.json").read()
+    for n in range(options.locks):
+        with open(f"{work}/root/locks/n{n}.json", "w") as file:
+            file.write(record.replace('"n0"', f'"n{n}"'))
+    m = medians(max(20, options.rounds // 10), lokt=lambda: run(lokt, "status"), json=lambda: run(lokt, "status", "--json"),
+                floor=lambda: run(read_all, f"{work}/root/locks"))
+    floor = f"open + read + close of the same {options.locks} files"
+    rows.append((f"`lokt status`, {options.locks} locks", m["lokt"], floor, m["floor"], 2.0))
+    rows.append((f"`lokt status --json`, {options.locks} locks", m["json"], floor, m["floor"], None))
+finally:
+    shutil.rmtree(work)
+
+print(f"\n| what | us | against | us | ratio | budget |\n| --- | --- | --- | --- | --- | --- |")
+for what, us, peer, peer_us, budget in rows:
+    print(f"| {what} | {us:.0f} | {peer} | {peer_us:.0f} | {us / peer_us:.2f} | {budget or 'none'} |")
+missed = [what for what, us, _, peer_us, budget in rows if budget and us / peer_us > budget]
+sys.exit(f"over budget: {', '.join(missed)}" if missed else 0)
