@@ -166,9 +166,8 @@ pub struct Outlook {
 impl Lokt {
     /// Opens a root, making it if it is missing.
     pub fn create(root: &Path, me: Identity) -> Result<Self, Error> {
-        let fresh = matches!(OsDisk::open(root), Err(error) if error.kind() == io::ErrorKind::NotFound);
-        let disk = OsDisk::create(root).map_err(|error| cant_open(root, error))?;
-        if fresh && root.parent().is_none_or(|parent| parent.file_name() != Some(".git".as_ref())) {
+        let (disk, made) = OsDisk::create(root).map_err(|error| cant_open(root, error))?;
+        if made && root.parent().is_none_or(|parent| parent.file_name() != Some(".git".as_ref())) {
             // Best effort: it only keeps the root out of commits.
             let _ = disk.create(".gitignore", b"*\n");
         }

@@ -82,13 +82,14 @@ impl Surroundings {
     /// somebody who is neither us nor root: what a stranger puts above us doesn't decide where we lock.
     fn nearest_lokt(&self) -> Option<PathBuf> {
         let us = rustix::process::geteuid().as_raw();
+        let trusted = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.uid() == us || meta.uid() == 0);
         for dir in self.upwards() {
-            let owner = fs::metadata(dir).ok()?.uid();
-            if owner != us && owner != 0 {
+            if !trusted(dir) {
                 return None;
             }
+            // Anybody can put one into a directory like /tmp, which is root's.
             let candidate = dir.join(".lokt");
-            if candidate.is_dir() {
+            if candidate.is_dir() && trusted(&candidate) {
                 return Some(candidate);
             }
             if self.home.as_deref() == Some(dir) {

@@ -152,10 +152,6 @@ impl Store<'_> {
             if let Some(next) = next {
                 name.as_str().clone_into(&mut next.name);
             }
-            if let Some(drawn) = drawn.as_ref().filter(|drawn| draws(next.as_deref(), view.found.hold(), drawn)) {
-                self.use_token(drawn)?;
-                events.extend(drawn.event(name.as_str(), self, &now));
-            }
             if takes(intent) {
                 self.tidy();
             }
@@ -168,6 +164,10 @@ impl Store<'_> {
                 }
                 Presync::First(unsynced) => return Ok(Attempt::Prepare(Box::new(unsynced))),
             };
+            if let Some(drawn) = drawn.as_ref().filter(|drawn| draws(next.as_deref(), view.found.hold(), drawn)) {
+                self.use_token(drawn)?;
+                events.extend(drawn.event(name.as_str(), self, &now));
+            }
             let next = next.as_deref();
             let commit =
                 Commit { path: &path, view: &view, next, cause: *cause, broken: *broken, prepared, sync_inside };

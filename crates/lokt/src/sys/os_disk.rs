@@ -59,14 +59,14 @@ impl OsDisk {
         Ok(Self { path: path.to_owned(), open: Mutex::new(Arc::new(Opened::new(path)?)) })
     }
 
-    /// Opens a root, making the directory and missing parents.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    /// Opens a root, making the directory and missing parents. Says whether it was made.
+    pub fn create(path: &Path) -> io::Result<(Self, bool)> {
         match Self::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_root(path)?;
-                Self::open(path)
+                let made = make_root(path)?;
+                Ok((Self::open(path)?, made))
             }
-            done => done,
+            done => Ok((done?, false)),
         }
     }
 
@@ -191,29 +191,25 @@ fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Ok(retry_on_intr(|| openat(parent, name, flags, Mode::empty()))?)
 }
 
-/// Makes the root directory and its missing parents, 0700. Outside a git directory a `.gitignore` keeps it out of commits.
-fn make_root(path: &Path) -> io::Result<()> {
+/// Makes the root directory and its missing parents, 0700, durably: what is acknowledged below them must not vanish with them.
+/// False: somebody else was faster.
+fn make_root(path: &Path) -> io::Result<bool> {
     let parent = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
         None => Path::new("/"),
     };
     if matches!(stat(parent), Err(Errno::NOENT)) {
-        make_root_parent(parent)?;
+        make_root(parent)?;
     }
     match mkdirat(CWD, path, Mode::from_raw_mode(0o700)) {
         Ok(()) => {}
-        Err(Errno::EXIST) => return Ok(()),
+        Err(Errno::EXIST) => return Ok(false),
         Err(error) => return Err(error.into()),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     retry_on_intr(|| fsync(open(parent, flags, Mode::empty())?))?;
-    Ok(())
-}
-
-fn make_root_parent(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    Ok(true)
 }
 
 fn stamp_of(stat: &Stat) -> Stamp {

@@ -1,0 +1,105 @@
+//! The library's acquire + release against the bare system calls that it can't do without, on the same disk in the same run.
+//!
+//!     cargo bench -p lokt
+//!
+//! *synced* is an owner part (`lock`, `unlock`), *unsynced* a process part (`lock --bind`), which can't outlive its boot. The bare calls:
+//! lock the directory, write a temp file and rename it without replacing, append an audit line, unlock; sync file and directory; then lock,
+//! read the record, remove it, append, unlock, sync the directory.
+
+use std::hint::black_box;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use lokt::{Breaking, Condition, Grant, LockName, Lokt, Terms};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, fsync, mkdirat, openat, renameat_with, unlinkat,
+};
+
+const RECORD: [u8; 600] = [b'x'; 600];
+const LINE: [u8; 220] = [b'y'; 220];
+
+struct Bare {
+    root: PathBuf,
+    locks: OwnedFd,
+}
+
+impl Bare {
+    fn new(root: &Path) -> io::Result<Self> {
+        mkdirat(CWD, root, Mode::RWXU)?;
+        mkdirat(CWD, root.join("locks"), Mode::RWXU)?;
+        let locks = openat(CWD, root.join("locks"), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        Ok(Self { root: root.to_owned(), locks })
+    }
+
+    fn inside(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let dir = openat(CWD, &self.root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        flock(&dir, FlockOperation::LockExclusive)?;
+        work()?;
+        let log = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+        rustix::io::write(openat(CWD, self.root.join("audit.log"), log, Mode::RUSR | Mode::WUSR)?, &LINE)?;
+        Ok(flock(&dir, FlockOperation::Unlock)?)
+    }
+
+    fn cycle(&self, synced: bool) -> io::Result<()> {
+        let mut temp = None;
+        self.inside(|| {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+            let file = openat(&self.locks, "temp", flags, Mode::RUSR | Mode::WUSR)?;
+            rustix::io::write(&file, &RECORD)?;
+            renameat_with(&self.locks, "temp", &self.locks, "x.json", RenameFlags::NOREPLACE)?;
+            temp = Some(file);
+            Ok(())
+        })?;
+        if let (Some(file), true) = (&temp, synced) {
+            fsync(file)?;
+            fsync(&self.locks)?;
+        }
+        self.inside(|| {
+            let file = openat(&self.locks, "x.json", OFlags::RDONLY, Mode::empty())?;
+            let mut buffer = [0_u8; 4096];
+            black_box(rustix::io::read(&file, &mut buffer)?);
+            Ok(unlinkat(&self.locks, "x.json", AtFlags::empty())?)
+        })?;
+        if synced {
+            fsync(&self.locks)?;
+        }
+        Ok(())
+    }
+}
+
+fn named(criterion: &mut Criterion) {
+    // Below the target directory, so that it is the disk that is measured and not a temp file system.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory is writable");
+    let lokt = Lokt::create(&dir.path().join("lokt"), lokt::identity("bench".into(), None)).expect("a new root");
+    let bare = Bare::new(&dir.path().join("bare")).expect("a new directory");
+    let name = LockName::new("x").expect("a good name");
+    let pid = lokt.me().pid;
+    let unlock = || lokt.unlock(&name, Breaking::No, Condition::default()).expect("the disk works");
+
+    let mut synced = criterion.benchmark_group("synced");
+    synced.bench_function("bare", |bench| bench.iter(|| bare.cycle(true).expect("the disk works")));
+    synced.bench_function("lokt", |bench| {
+        bench.iter(|| {
+            let said = lokt.lock(&name, Terms { ttl_sec: Some(60), reason: None }).expect("the disk works");
+            assert!(matches!(said.value, Grant::Granted(_)));
+            black_box(unlock());
+        });
+    });
+    synced.finish();
+
+    let mut unsynced = criterion.benchmark_group("unsynced");
+    unsynced.bench_function("bare", |bench| bench.iter(|| bare.cycle(false).expect("the disk works")));
+    unsynced.bench_function("lokt", |bench| {
+        bench.iter(|| {
+            let said = lokt.bind(&name, Terms { ttl_sec: Some(60), reason: None }, pid).expect("the disk works");
+            assert!(matches!(said.value, Grant::Granted(_)));
+            black_box(unlock());
+        });
+    });
+    unsynced.finish();
+}
+
+criterion_group!(benches, named);
+criterion_main!(benches);
