@@ -208,7 +208,7 @@ impl Lokt {
             return "unknown";
         }
         match self.machine.process(hold.pid) {
-            Some(stat) if !stat.has_ended() && (hold.pid_start == 0 || hold.pid_start == stat.start) => "alive",
+            Some(stat) if !stat.has_ended() && stat.may_be(hold.pid_start) => "alive",
             _ => "dead",
         }
     }

@@ -173,7 +173,7 @@ impl Store<'_> {
 
     fn process(&self, pid: i64, start: i64) -> Process {
         match self.machine.process(pid) {
-            Some(stat) if !stat.has_ended() && (start == 0 || start == stat.start) => Process::Alive,
+            Some(stat) if !stat.has_ended() && stat.may_be(start) => Process::Alive,
             _ => Process::Dead,
         }
     }

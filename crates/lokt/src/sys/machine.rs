@@ -5,10 +5,13 @@
 
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use lokt_core::hold::{Identity, default_agent_id};
 use lokt_core::time::Moment;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The initial time namespace's inode: boot clocks read there mean the same to everyone who is there too.
@@ -17,13 +20,18 @@ const TIME_NS_INITIAL: u64 = 0xEFFF_FFFA;
 /// What the kernel says about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// `R`, `S`, `D`, `T`, `Z`, …
+    /// `R`, `S`, `D`, `T`, `Z`, …; `?` if it runs in a way that can't be told.
     pub state: char,
-    /// Start time in clock ticks since boot.
+    /// Start time in clock ticks since boot; 0 if it can't be told from here.
     pub start: i64,
 }
 
 impl ProcessStat {
+    /// May this be the process that started at `start`? What isn't known on either side speaks against nothing.
+    pub fn may_be(self, start: i64) -> bool {
+        start == 0 || self.start == 0 || start == self.start
+    }
+
     /// A zombie has ended; only its parent hasn't looked yet.
     pub fn has_ended(self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
@@ -81,20 +89,59 @@ fn clock_ms(clock: ClockId) -> u64 {
     u64::try_from(at.tv_sec).unwrap_or(0) * 1000 + u64::try_from(at.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
-/// Reads `/proc/<pid>/stat`.
+/// What can be believed of `/proc`.
+#[derive(Debug, Clone, Copy)]
+struct ProcView {
+    /// It shows our own pid namespace. After `unshare --pid` without a new mount it shows the outer one, where our pids are others'.
+    ours: bool,
+    /// Start times read there mean the same to everyone. The kernel shifts them for readers in another time namespace.
+    starts: bool,
+}
+
+fn proc_view() -> ProcView {
+    static VIEW: OnceLock<ProcView> = OnceLock::new();
+    *VIEW.get_or_init(|| {
+        let me = rustix::process::getpid().as_raw_nonzero().to_string();
+        let ours = fs::read_link("/proc/self").is_ok_and(|link| link.to_str() == Some(&me));
+        ProcView { ours, starts: has_boot_clocks() }
+    })
+}
+
+/// Do boot clocks mean the same here as to everyone outside of namespaces?
+fn has_boot_clocks() -> bool {
+    namespace("time").is_none_or(|inode| inode == TIME_NS_INITIAL)
+}
+
+/// Reads `/proc/<pid>/stat`. Where that is hidden (`hidepid`), missing, or about another pid namespace, the kernel is asked whether the
+/// pid exists: what can't be looked at is not gone.
 pub(super) fn process_stat(pid: i64) -> Option<ProcessStat> {
     if pid <= 0 {
         return None;
     }
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    let view = proc_view();
+    let text = view.ours.then(|| fs::read_to_string(format!("/proc/{pid}/stat")).ok()).flatten();
+    match text.as_deref().and_then(parse_stat) {
+        Some(stat) if view.starts => Some(stat),
+        Some(stat) => Some(ProcessStat { start: 0, ..stat }),
+        None => exists(pid).then_some(ProcessStat { state: '?', start: 0 }),
+    }
 }
 
-/// State and start time are the 3rd and 22nd fields; the 2nd is the command in parentheses and may contain anything.
+fn exists(pid: i64) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    !matches!(test_kill_process(pid), Err(Errno::SRCH))
+}
+
+/// State, number of threads and start time are the 3rd, 20th and 22nd fields; the 2nd is the command in parentheses and may contain
+/// anything.
 fn parse_stat(stat: &str) -> Option<ProcessStat> {
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    let start = fields.nth(18)?.parse().ok()?;
+    let threads: i64 = fields.nth(16)?.parse().ok()?;
+    let start = fields.nth(1)?.parse().ok()?;
+    // A first thread that ended before the others is shown as a zombie; its process runs on.
+    let state = if state == 'Z' && threads > 1 { '?' } else { state };
     Some(ProcessStat { state, start })
 }
 
@@ -111,7 +158,7 @@ pub fn identity(owner: String, agent_id: Option<String>) -> Identity {
         agent_id: agent_id.unwrap_or_else(|| default_agent_id(pid, pid_start)),
         boot_id: boot_id.filter(|id| !id.is_empty()),
         pid_ns: namespace("pid"),
-        boot_clocks: namespace("time").is_none_or(|inode| inode == TIME_NS_INITIAL),
+        boot_clocks: proc_view().starts,
         fs: None,
     }
 }
@@ -132,6 +179,23 @@ mod tests {
         assert_eq!(parse_stat(stat), Some(ProcessStat { state: 'S', start: 777 }));
         assert_eq!(parse_stat(""), None);
         assert_eq!(parse_stat("42 (x) Z"), None);
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_ended_lives_on_in_the_others() {
+        let stat = |threads| format!("42 (x) Z 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 777 1 1");
+        assert!(parse_stat(&stat(1)).is_some_and(ProcessStat::has_ended), "a zombie has ended");
+        assert!(parse_stat(&stat(2)).is_some_and(|stat| !stat.has_ended()), "its other thread has not");
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_exists_if_the_kernel_says_so() {
+        assert!(exists(1), "not ours to signal, perhaps, but there");
+        assert!(!exists(i64::from(i32::MAX)), "no pid is that high");
+        assert!(!exists(i64::MAX));
+        let hidden = ProcessStat { state: '?', start: 0 };
+        assert!(hidden.may_be(777) && !hidden.has_ended());
+        assert!(!ProcessStat { start: 778, ..hidden }.may_be(777), "another start time is another process");
     }
 
     #[test]

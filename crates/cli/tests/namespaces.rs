@@ -1,0 +1,125 @@
+//! **one-holder** where the same process looks different: another thread left alive, hidden processes, time and pid namespaces.
+//!
+//! Most of these need the superuser (`unshare`, `mount`, `setpriv`); elsewhere they say so and pass.
+
+use std::process::{Child, Command, Stdio};
+
+use lokt_testkit::cmd::Place;
+use lokt_testkit::swarm::{Ended, put};
+
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_lokt"))
+}
+
+/// A process that does nothing, for as long as the value lives.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Self {
+        Self(Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("sleep runs"))
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a script as `owner`, with `$LOKT` for the command.
+fn script(place: &Place, owner: &str, wrap: &[&str], text: &str) -> Ended {
+    let binary = format!("LOKT={}", env!("CARGO_BIN_EXE_lokt"));
+    place.run_words(owner, &[&["env", &binary], wrap, &["sh", "-c", text]].concat())
+}
+
+fn can(place: &Place, wrap: &[&str]) -> bool {
+    script(place, "x", wrap, "true").code == Some(0)
+}
+
+#[test]
+fn a_reader_in_another_time_namespace_does_not_take_a_living_process_for_a_dead_one() {
+    let place = place();
+    let wrap = ["unshare", "--time", "--boottime", "100000", "--fork"];
+    if !can(&place, &wrap) {
+        return;
+    }
+    let sleeper = Sleeper::new();
+    place.take("a", &["x", "--bind", &sleeper.pid()]);
+    let ended = script(&place, "b", &wrap, "\"$LOKT\" lock x");
+    assert_eq!(ended.code, Some(2), "one-holder: it lives: {}", ended.stderr);
+    // And the other way round.
+    let ended = script(&place, "a", &wrap, &format!("\"$LOKT\" lock y --bind {}", sleeper.pid()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(place.run("b", &["lock", "y"]).code, Some(2), "one-holder: it lives");
+    drop(sleeper);
+    assert_eq!(script(&place, "b", &wrap, "\"$LOKT\" lock x").code, Some(0), "the dead are seen from there too");
+    assert_eq!(place.run("b", &["lock", "y"]).code, Some(0), "and here");
+}
+
+#[test]
+fn a_process_that_is_hidden_from_the_reader_is_not_gone() {
+    let place = place();
+    let wrap = ["unshare", "--mount"];
+    // The strangers' group, and a place that they can reach.
+    let shared = script(
+        &place,
+        "a",
+        &wrap,
+        "mkdir -m 2770 \"$LOKT_ROOT\" && chgrp 12345 \"$LOKT_ROOT\" && chmod 2770 \"$LOKT_ROOT\" && chmod 755 . \
+         && cp \"$LOKT\" lokt && chmod 755 lokt && mount -t proc -o hidepid=2 proc /proc",
+    );
+    if shared.code != Some(0) {
+        return;
+    }
+    let sleeper = Sleeper::new();
+    place.take("a", &["x", "--bind", &sleeper.pid()]);
+    let stranger = "mount -t proc -o hidepid=2 proc /proc \
+        && setpriv --reuid 12345 --regid 12345 --clear-groups ./lokt lock x";
+    let ended = script(&place, "b", &wrap, stranger);
+    assert_eq!(ended.code, Some(2), "one-holder: it lives: {}", ended.stderr);
+    drop(sleeper);
+    assert_eq!(script(&place, "b", &wrap, stranger).code, Some(0), "now it is gone, and that can be seen");
+}
+
+#[test]
+fn a_proc_of_the_outer_pid_namespace_is_not_asked_about_inner_processes() {
+    let place = place();
+    let wrap = ["unshare", "--pid", "--fork"];
+    if !can(&place, &wrap) {
+        return;
+    }
+    // Inside, /proc still shows the outer processes; after the mount it shows the inner ones.
+    let text = "sleep 60 & S=$!; \"$LOKT\" lock x --bind $S || exit 90; \
+        unshare --mount sh -c 'mount -t proc proc /proc && LOKT_OWNER=b \"$LOKT\" lock x'; R=$?; \
+        kill $S; wait $S; LOKT_OWNER=b \"$LOKT\" lock x || exit 91; exit $R";
+    let ended = script(&place, "a", &wrap, text);
+    assert_eq!(ended.code, Some(2), "one-holder: it lives: {} {}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_still_holds() {
+    let place = place();
+    let source = place.beside("leader.c");
+    put(
+        &source,
+        "#include <pthread.h>\n#include <unistd.h>\nvoid *go(void *x) { sleep(60); _exit(0); }\n\
+         int main(void) { pthread_t t; pthread_create(&t, 0, go, 0); pthread_exit(0); }\n",
+    );
+    let binary = place.beside("leader");
+    let built = Command::new("cc").args(["-pthread", "-o"]).arg(&binary).arg(&source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let leader = Sleeper(Command::new(&binary).spawn().expect("it was just built"));
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", leader.pid())).unwrap_or_default();
+    let is_zombie = lokt_testkit::swarm::wait_until(std::time::Duration::from_secs(10), || stat().contains(") Z "));
+    assert!(is_zombie, "its first thread is gone");
+    let bound = place.run("a", &["lock", "x", "--bind", &leader.pid()]);
+    assert_eq!(bound.code, Some(0), "it can be bound to: {}", bound.stderr);
+    assert_eq!(place.run("b", &["lock", "x"]).code, Some(2), "one-holder: its other thread lives");
+}
