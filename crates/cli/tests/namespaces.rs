@@ -123,3 +123,34 @@ fn a_process_whose_first_thread_has_ended_still_holds() {
     assert_eq!(bound.code, Some(0), "it can be bound to: {}", bound.stderr);
     assert_eq!(place.run("b", &["lock", "x"]).code, Some(2), "one-holder: its other thread lives");
 }
+
+#[test]
+fn a_container_with_a_boot_id_of_its_own_does_not_declare_the_machine_rebooted() {
+    let place = place();
+    let wrap = ["unshare", "--pid", "--fork", "--mount", "--mount-proc"];
+    if !can(&place, &wrap) {
+        return;
+    }
+    let sleeper = Sleeper::new();
+    place.take("a", &["x", "--bind", &sleeper.pid()]);
+    put(&place.beside("boot_id"), "11111111-2222-3333-4444-555555555555\n");
+    let text = "mount --bind boot_id /proc/sys/kernel/random/boot_id && \"$LOKT\" lock x";
+    let ended = script(&place, "b", &wrap, text);
+    assert_eq!(ended.code, Some(2), "one-holder: it lives: {} {}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn a_record_without_a_boot_id_is_not_judged_by_the_pids_of_another_namespace() {
+    let place = place();
+    let wrap = ["unshare", "--pid", "--fork", "--mount", "--mount-proc"];
+    if !can(&place, &wrap) {
+        return;
+    }
+    // No boot id can be read here; the namespace can.
+    let text = "mount -t tmpfs none /proc/sys/kernel/random && sh -c 'while :; do sleep 1; done' & \
+        mount -t tmpfs none /proc/sys/kernel/random && \"$LOKT\" lock x --bind $!";
+    let ended = script(&place, "a", &wrap, text);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(place.stored("x").is_some_and(|record| record.get("boot_id").is_none()), "the record names no boot");
+    assert_eq!(place.run("b", &["lock", "x"]).code, Some(2), "one-holder: those pids can't be asked about from here");
+}

@@ -49,6 +49,8 @@ pub enum PulseClue {
     None,
     /// The file is missing or isn't the recorded one (another overlay, another mount).
     Misfit,
+    /// It is there, but can't be looked at.
+    Unreadable,
     /// Somebody keeps it locked.
     Locked,
     /// Nobody does.
@@ -84,10 +86,18 @@ pub fn weigh(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
         None if same_host => by_pid(clues.holder, clues.command),
         None => Liveness::Unknown,
         Some(_) if hold.boot_id == me.boot_id => by_pulse(clues),
-        // Another boot of this machine, on a disk that only this machine writes to.
-        Some(_) if same_host && me.boot_id.is_some() && is_local(hold.fs) && is_local(me.fs) => Liveness::Gone,
+        // Another boot of this machine, on a disk that only this machine writes to. Containers can have a boot id of their own, made up
+        // at their start; they have a pid namespace of their own too.
+        Some(_) if same_host && me.boot_id.is_some() && is_local(hold.fs) && is_local(me.fs) && same_pids(hold, me) => {
+            Liveness::Gone
+        }
         Some(_) => Liveness::Unknown,
     }
+}
+
+/// Do pids mean the same to the hold and to `me`? The first namespace has the same number on every boot.
+fn same_pids(hold: &Hold, me: &Identity) -> bool {
+    hold.pid_ns.is_some() && hold.pid_ns == me.pid_ns
 }
 
 fn by_pulse(clues: Clues) -> Liveness {
@@ -96,6 +106,8 @@ fn by_pulse(clues: Clues) -> Liveness {
         (PulseClue::Locked, ..) => Liveness::Alive,
         (PulseClue::Free, _, Some(Process::Unseen)) => Liveness::Unknown,
         (PulseClue::Free, _, Some(Process::Dead) | None) => Liveness::Gone,
+        (PulseClue::Unreadable, Process::Alive, _) => Liveness::Alive,
+        (PulseClue::Unreadable, ..) => Liveness::Unknown,
         (PulseClue::None | PulseClue::Misfit, holder, command) => by_pid(holder, command),
     }
 }
@@ -106,5 +118,17 @@ fn by_pid(holder: Process, command: Option<Process>) -> Liveness {
         (Process::Dead, Some(Process::Alive)) => Liveness::Orphan,
         (Process::Dead, Some(Process::Dead) | None) => Liveness::Gone,
         (Process::Unseen, _) | (Process::Dead, Some(Process::Unseen)) => Liveness::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pulse_that_cannot_be_looked_at_proves_nothing() {
+        let clues = |holder| Clues { pulse: PulseClue::Unreadable, holder, command: None };
+        assert_eq!(by_pulse(clues(Process::Alive)), Liveness::Alive);
+        assert_eq!(by_pulse(clues(Process::Dead)), Liveness::Unknown, "its command may still run");
     }
 }

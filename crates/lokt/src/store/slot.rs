@@ -164,7 +164,8 @@ impl Store<'_> {
         if !local {
             return weigh(hold, self.me, Clues { pulse: PulseClue::None, holder: Process::Unseen, command: None });
         }
-        let visible = hold.boot_id.is_none() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
+        // Old programs say nothing of namespaces: their pids are taken for ours. We always do, where we can find out.
+        let visible = hold.is_foreign() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
         let process = |pid, start| if visible { self.process(pid, start) } else { Process::Unseen };
         let (pulse, command) = self.pulse(name, hold);
         let command = command.map(|command| process(command.pid, command.start));
@@ -182,13 +183,19 @@ impl Store<'_> {
     fn pulse(&self, name: &str, hold: &Hold) -> (PulseClue, Option<ProcessRef>) {
         let Some(reference) = hold.pulse else { return (PulseClue::None, None) };
         let path = line::pulse_path(name, reference.number);
-        let Ok(Some(probe)) = self.disk.probe(&path) else { return (PulseClue::Misfit, None) };
+        let probe = match self.disk.probe(&path) {
+            Ok(Some(probe)) => probe,
+            Ok(None) => return (PulseClue::Misfit, None),
+            Err(_) => return (PulseClue::Unreadable, None),
+        };
         if (probe.stamp.dev, probe.stamp.ino) != (reference.dev, reference.ino) {
             return (PulseClue::Misfit, None);
         }
         let command = match self.disk.read(&path, RECORD_BYTES_MAX) {
             Ok(Entry::File(content)) => Pulse::parse(&content.bytes).and_then(|pulse| pulse.command),
-            _ => None,
+            Ok(_) => None,
+            Err(_) if probe.locked => None,
+            Err(_) => return (PulseClue::Unreadable, None),
         };
         let clue = if probe.locked { PulseClue::Locked } else { PulseClue::Free };
         (clue, command)
