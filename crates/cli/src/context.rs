@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lokt::{FoundRoot, Identity, Lokt, Surroundings};
 
@@ -18,17 +18,24 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn read() -> Result<Self, Failure> {
-        let cwd = std::env::current_dir().map_err(|error| {
-            Failure::io(format!("find the current directory: {error}"), Some("cd to a directory that exists"))
-        })?;
+        let lokt_root = variable("LOKT_ROOT");
+        let cwd = match std::env::current_dir() {
+            Ok(cwd) => cwd,
+            // A script that removed its own directory must still be able to unlock.
+            Err(_) if lokt_root.as_ref().is_some_and(|root| Path::new(root).is_absolute()) => PathBuf::from("/"),
+            Err(error) => {
+                let message = format!("find the current directory: {error}");
+                return Err(Failure::io(message, Some("cd to a directory that exists, or set LOKT_ROOT")));
+            }
+        };
         let surroundings = Surroundings {
-            lokt_root: variable("LOKT_ROOT"),
+            lokt_root,
             git_dir: variable("GIT_DIR"),
             git_common_dir: variable("GIT_COMMON_DIR"),
             home: variable("HOME").map(PathBuf::from),
             cwd,
         };
-        let owner = text("LOKT_OWNER");
+        let owner = owner_variable()?;
         let named_owner = owner.is_some();
         let me = lokt::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
         Ok(Self { root: surroundings.find_root(), me, named_owner })
@@ -48,6 +55,13 @@ impl Context {
 #[expect(clippy::disallowed_methods, reason = "this is the module that owns the environment")]
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Two owners must not become one, so what isn't text is refused rather than made text.
+fn owner_variable() -> Result<Option<String>, Failure> {
+    variable("LOKT_OWNER").map(OsString::into_string).transpose().map_err(|owner| {
+        Failure::usage(format!("LOKT_OWNER is not UTF-8 text: {}", owner.to_string_lossy())).hint("set it to a plain name")
+    })
 }
 
 fn text(name: &str) -> Option<String> {
