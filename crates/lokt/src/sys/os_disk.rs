@@ -21,7 +21,7 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 
 use super::disk::{Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Stamp, Unlock};
-use super::proc_locks;
+use super::{proc_locks, signals};
 
 /// `STATX_MNT_ID_UNIQUE`: a mount id that is never used again, since Linux 6.8.
 const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
@@ -236,7 +236,12 @@ fn kind_of(stat: &Stat) -> Option<&'static str> {
 
 fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match retry_on_intr(|| rustix::io::write(fd, bytes))? {
+        let written = retry_on_intr(|| rustix::io::write(fd, bytes)).inspect_err(|error| {
+            if *error == Errno::FBIG {
+                signals::forget_file_size();
+            }
+        });
+        match written? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             written => bytes = &bytes[written..],
         }

@@ -1,6 +1,7 @@
 //! No signal that can be blocked ends or stops this thread while it is inside the mutex.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use rustix::process::{Resource, getrlimit};
 
 /// Signals of this thread are blocked until this is dropped.
 pub(super) struct Blocked {
@@ -33,5 +34,17 @@ impl Drop for Blocked {
         if let Some(before) = &self.before {
             let _ = before.thread_set_mask();
         }
+    }
+}
+
+/// After a write beyond the file size limit: takes back the signal that the kernel sent along with the error, if it is blocked. It
+/// would end the process later, when the change is made and nobody has been told.
+pub(super) fn forget_file_size() {
+    let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGXFSZ));
+    // Without a limit the error has another reason and no signal, and waiting for one would never end.
+    if is_blocked && getrlimit(Resource::Fsize).current.is_some() {
+        let mut file_size = SigSet::empty();
+        file_size.add(Signal::SIGXFSZ);
+        let _ = file_size.wait();
     }
 }
