@@ -209,3 +209,20 @@ fn token_order_survives_a_remount_under_the_same_boot_id() {
         }
     }
 }
+
+/// What can't be understood is moved aside, never lost: whatever fails while it is, and whatever the next command does.
+#[test]
+fn a_corrupt_record_is_somewhere_after_every_failure() {
+    let scenario = SCENARIOS.iter().find(|one| one.title == "lock over a corrupt record").expect("there is one");
+    for at in 0..calls_of(scenario) {
+        for fault in [Fault::Errno(EIO), Fault::Errno(ENOSPC)] {
+            let world = World::new();
+            run(&world, scenario, at, fault);
+            world.mem.drop_locks();
+            goes_on(&world, 0, &format!("call {at}, {fault:?}"));
+            let kept = world.mem.below("state/aside");
+            let found = kept.iter().any(|path| world.mem.peek(path).as_deref() == Some(b"{not json"));
+            assert!(found, "call {at}, {fault:?}: the corrupt record is lost; kept are {kept:?}");
+        }
+    }
+}

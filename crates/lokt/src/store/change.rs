@@ -295,7 +295,9 @@ impl Store<'_> {
 
     /// Takes the judged record away, and nothing else. `keep` moves it to a place where people can look at it.
     fn remove_judged(&self, path: &str, judged: Option<Stamp>, keep: bool) -> Result<Swapped, Error> {
-        let temp = self.temp_path()?;
+        // What is kept goes straight to where it is kept: a failure half-way must not leave it among
+        // the temp files, which the next command tidies away.
+        let temp = if keep { self.aside_path(path)? } else { self.temp_path()? };
         match self.disk.rename(path, &temp) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swapped::Again),
@@ -306,14 +308,13 @@ impl Store<'_> {
             // Somebody who doesn't know the mutex was faster. It goes back; if there is yet another one by now, it is kept for people to see.
             match self.disk.rename_new(&temp, path) {
                 Ok(()) => {}
+                Err(_) if keep => {}
                 Err(_) => self.disk.rename(&temp, &self.aside_path(path)?).at("keep", self.root, &temp)?,
             }
             return Ok(Swapped::Again);
         }
         if keep {
-            let aside = self.aside_path(path)?;
-            self.disk.rename(&temp, &aside).at("keep", self.root, &temp)?;
-            return Ok(Swapped::Done { file: None, aside: Some(aside) });
+            return Ok(Swapped::Done { file: None, aside: Some(temp) });
         }
         // It is no longer anybody's; if it can't be deleted now, the next command tidies it away.
         let _ = self.disk.remove(&temp);
