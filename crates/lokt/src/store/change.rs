@@ -257,7 +257,8 @@ impl Store<'_> {
             }
             (temp, file)
         };
-        let swapped = self.publish(&temp, commit.path, judged, commit.broken);
+        let is_over = commit.view.found.holder().is_some_and(|holder| !holder.lives());
+        let swapped = self.publish(&temp, commit.path, judged, commit.broken, is_over);
         if !matches!(swapped, Ok(Swapped::Done { .. })) {
             let _ = self.disk.remove(&temp);
         }
@@ -267,16 +268,23 @@ impl Store<'_> {
         })
     }
 
-    fn publish(&self, temp: &str, path: &str, judged: Option<Stamp>, broken: Option<Broken>) -> Result<Swapped, Error> {
+    fn publish(
+        &self,
+        temp: &str,
+        path: &str,
+        judged: Option<Stamp>,
+        broken: Option<Broken>,
+        is_over: bool,
+    ) -> Result<Swapped, Error> {
         let mut aside = None;
         match (broken, judged) {
-            // One's own record: nobody else may replace it, so we may.
-            (None, Some(_)) => {
+            // One's own live record: nobody else may replace it, so we may. One that is over is anybody's.
+            (None, Some(_)) if !is_over => {
                 self.disk.rename(temp, path).at("replace", self.root, path)?;
                 return Ok(Swapped::Done { file: None, aside });
             }
             (None, None) => {}
-            (Some(broken), judged) => match self.remove_judged(path, judged, broken == Broken::Corrupt)? {
+            (broken, judged) => match self.remove_judged(path, judged, broken == Some(Broken::Corrupt))? {
                 Swapped::Again => return Ok(Swapped::Again),
                 Swapped::Done { aside: moved, .. } => aside = moved,
             },

@@ -1,0 +1,53 @@
+//! **one-holder** beside a program that doesn't know the mutex.
+
+use std::time::Duration;
+
+use lokt_testkit::cmd::Place;
+use lokt_testkit::strace::{calls, delayed_at};
+use lokt_testkit::swarm::{pause, put, wait_until, wall_text};
+
+const DELAY_MS: u64 = 400;
+
+/// a's hold is over.
+fn expired() -> Place {
+    let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+    place.take("a", &["x", "--ttl", "1s"]);
+    let over = wait_until(Duration::from_secs(5), || place.run("a", &["exists", "x"]).code == Some(3));
+    assert!(over, "a one-second lease ends");
+    place
+}
+
+/// The other program breaks what is over and takes the name; false if it is held.
+fn foreign_takes(place: &Place) -> bool {
+    if place.run("foreign", &["exists", "x"]).code != Some(3) {
+        return false;
+    }
+    let (since, until) = (wall_text(0), wall_text(600));
+    let record = format!(
+        r#"{{"version":1,"name":"x","lock_id":"f0","owner":"foreign","host":"elsewhere","pid":1,"acquired_ts":"{since}","ttl_sec":600,"expires_at":"{until}"}}"#
+    );
+    put(&place.beside("foreign"), record);
+    let text = "rm -f \"$LOKT_ROOT/locks/x.json\" && ln foreign \"$LOKT_ROOT/locks/x.json\"";
+    place.run_words("foreign", &["sh", "-c", text]).code == Some(0)
+}
+
+#[test]
+fn reviving_an_expired_hold_does_not_overwrite_whoever_took_it_meanwhile() {
+    let place = expired();
+    let mut all = calls(&place, "a", &["lock", "x", "--ttl", "1h"]);
+    all.retain(|call| call.name.starts_with("rename"));
+    assert!(!all.is_empty(), "a record is renamed into place");
+    for call in all {
+        let place = expired();
+        let (late, taken) = std::thread::scope(|scope| {
+            let late = scope.spawn(|| delayed_at(&place, "a", &["lock", "x", "--ttl", "1h"], &call, DELAY_MS));
+            pause(Duration::from_millis(DELAY_MS / 2));
+            let taken = foreign_takes(&place);
+            (late.join().expect("it ran"), taken)
+        });
+        let owner = place.stored("x").and_then(|record| Some(record["owner"].as_str()?.to_owned()));
+        assert!(taken, "{call:?}: the delay came before a held it again");
+        assert_eq!(owner.as_deref(), Some("foreign"), "one-holder: {call:?}: it was granted to the other program");
+        assert_eq!(late.code, Some(2), "{call:?}: and a is refused: {}", late.stderr);
+    }
+}
