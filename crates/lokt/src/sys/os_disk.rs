@@ -465,6 +465,8 @@ impl Disk for OsDisk {
                 Err(error) => return Err(self.who_is_busy(error)),
             };
             if self.is_current(&fd).map_err(NoMutex::Io)? {
+                // Directories that were opened earlier may have been moved away and made anew since.
+                self.opened().forget();
                 return Ok(Box::new(OsUnlock(fd)));
             }
             let fresh = Opened::new(&self.path).map_err(NoMutex::Io)?;
