@@ -322,7 +322,7 @@ impl Lokt {
     /// What `lock` would say to this owner now, with the evidence. Changes nothing.
     pub fn outlook(&self, name: &LockName) -> Result<Outlook, Error> {
         let now = self.machine.now();
-        let view = self.store().view(name, &now)?.readable(name)?;
+        let view = self.store().view(name, &now, true)?.readable(name)?;
         let id = LockId::default();
         let token = Fence::new(1).expect("one is a token");
         let decision = decide(&Intent::Lock(Terms::default()), view.facts(now, &id, token), &self.me, &Policy::NAMED);

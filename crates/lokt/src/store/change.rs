@@ -137,7 +137,7 @@ impl Store<'_> {
         let path = record_path(name);
         let inside = self.enter()?;
         let now = self.machine.now();
-        let mut view = self.view(name, &now)?;
+        let mut view = self.view(name, &now, takes(intent))?;
         if !matches!(intent, Intent::Unlock(Breaking::Force, _)) {
             view = view.readable(name)?;
         }

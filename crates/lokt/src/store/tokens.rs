@@ -81,6 +81,10 @@ impl Store<'_> {
             file.sync().at("sync", self.root, CEILING)?;
             self.disk.rename(&temp, CEILING).at("replace", self.root, CEILING)?;
             self.disk.sync_dir("state").at("sync", self.root, "state")?;
+            // It is rewritten in place; one that is too long could never be read again, and every token would be synced.
+            if matches!(self.disk.stamp(NEXT), Ok(Some(stamp)) if stamp.size > NEXT_BYTES as u64) {
+                self.disk.remove(NEXT).at("replace", self.root, NEXT)?;
+            }
         }
         self.disk.overwrite(NEXT, &drawn.draw.next.encode()).at("write", self.root, NEXT)
     }
