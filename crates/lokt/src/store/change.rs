@@ -309,6 +309,8 @@ impl Store<'_> {
         match self.disk.rename(path, &temp) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swapped::Again),
+            // There is no room for the temp directory. Ending a hold must work on a full disk too.
+            Err(error) if !keep && is_full(&error) => return self.unlink_judged(path, judged),
             Err(error) => return Err(Error::io("remove", &self.root.join(path), error)),
         }
         let moved = self.disk.stamp(&temp).at("look at", self.root, &temp)?;
@@ -326,6 +328,15 @@ impl Store<'_> {
         }
         // It is no longer anybody's; if it can't be deleted now, the next command tidies it away.
         let _ = self.disk.remove(&temp);
+        Ok(Swapped::Done { file: None, aside: None })
+    }
+
+    /// Takes the judged record away where it stands. A program that doesn't know the mutex may act between the two steps.
+    fn unlink_judged(&self, path: &str, judged: Option<Stamp>) -> Result<Swapped, Error> {
+        if self.disk.stamp(path).at("look at", self.root, path)? != judged {
+            return Ok(Swapped::Again);
+        }
+        self.disk.remove(path).at("remove", self.root, path)?;
         Ok(Swapped::Done { file: None, aside: None })
     }
 
@@ -400,6 +411,10 @@ const FENCE_UNUSED: Fence = match Fence::new(1) {
     Some(fence) => fence,
     None => unreachable!(),
 };
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
 
 fn takes(intent: &Intent) -> bool {
     matches!(intent, Intent::Lock(_) | Intent::Guard(..))

@@ -1,0 +1,22 @@
+//! On a full disk a lock can still be given back. Needs the superuser, for a small file system of its own; elsewhere it passes.
+
+use lokt_testkit::cmd::Place;
+
+#[test]
+fn a_hold_of_another_program_can_be_ended_where_there_is_no_room_for_a_directory() {
+    let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+    let text = r#"
+        mount -t tmpfs -o size=64k,nr_inodes=20 none . || exit 99
+        cd "$PWD" && mkdir -p root/locks && export LOKT_ROOT="$PWD/root" || exit 98
+        echo '{"version":1,"name":"x","owner":"a","host":"h","pid":1,"acquired_ts":"2026-01-01T00:00:00Z"}' > root/locks/x.json
+        n=0; while touch "f$n" 2>/dev/null; do n=$((n + 1)); done
+        "$0" unlock x || exit 97
+        test ! -e root/locks/x.json
+    "#;
+    let words = ["unshare", "--mount", "sh", "-c", text, env!("CARGO_BIN_EXE_lokt")];
+    let ended = place.run_words("a", &words);
+    if matches!(ended.code, Some(1 | 99)) && !ended.stderr.contains("lokt") {
+        return;
+    }
+    assert_eq!(ended.code, Some(0), "nothing wedges a name: {} {}", ended.stdout, ended.stderr);
+}
