@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::decide::{Broken, Cause, Decision};
 use crate::denial::Denial;
-use crate::hold::{Fence, Hold, Identity};
+use crate::hold::{Fence, Hold, Identity, PartKind};
 use crate::time::show_wall;
 
 /// No audit line is longer than this.
@@ -143,6 +143,12 @@ pub fn events(
         Decision::Deny(denial) => events.extend(denied(denial, new, requested_ttl)),
     }
     events
+}
+
+/// A new hold that was given back at once, because it could not be made durable.
+pub fn given_back(hold: &Hold, name: &str, me: &Identity, at: Timestamp) -> Event {
+    let part = if hold.has(PartKind::Owner) { PartKind::Owner } else { PartKind::Process };
+    Event::new("release", name, me, at).about(hold).with("part", part.as_str()).with("reason", "not durable")
 }
 
 fn denied(denial: &Denial, new: impl Fn(&str) -> Event, requested_ttl: Option<u64>) -> Option<Event> {

@@ -226,3 +226,19 @@ fn a_corrupt_record_is_somewhere_after_every_failure() {
         }
     }
 }
+
+/// audited: whatever fails, the log's last word about the name is what is stored.
+#[test]
+fn a_hold_that_is_given_back_is_released_in_the_log_too() {
+    let scenario = &SCENARIOS[0];
+    for at in 0..calls_of(scenario) {
+        let world = World::new();
+        run(&world, scenario, at, Fault::Errno(EIO));
+        let log = String::from_utf8(world.mem.peek("audit.log").unwrap_or_default()).expect("the log is text");
+        let acquired = log.matches("\"event\":\"acquire\"").count();
+        let released = log.matches("\"event\":\"release\"").count();
+        let held = usize::from(world.stored().is_some());
+        // The call that failed may have been the line itself.
+        assert!(acquired == released + held || acquired == 0, "audited: call {at}: {held} held, log: {log}");
+    }
+}

@@ -376,7 +376,11 @@ impl Store<'_> {
             let found = self.find(&path, name.as_str(), &now);
             match found.hold() {
                 Some(hold) if hold.lock_id == next.lock_id && hold.token == next.token => {
-                    self.take_away(&path, found.content.as_ref().map(|content| content.stamp)).map(|_| ())
+                    if self.take_away(&path, found.content.as_ref().map(|content| content.stamp))? {
+                        // The log says that it was acquired; a failure to say more is no reason to say something else.
+                        let _ = self.account(&[audit::given_back(next, name.as_str(), self.me, now.wall)]);
+                    }
+                    Ok(())
                 }
                 _ => Ok(()),
             }
