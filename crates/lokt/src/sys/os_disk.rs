@@ -160,21 +160,75 @@ impl Opened {
     }
 
     fn make_dir(&self, parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-        match mkdirat(parent, name, Mode::from_raw_mode(0o700)) {
+        let made = if self.ownership.is_plain() {
+            mkdirat(parent, name, Mode::from_raw_mode(0o700))
+        } else {
+            self.make_shared_dir(parent, name)
+        };
+        match made {
             Ok(()) => {}
             Err(Errno::EXIST) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        let fd = open_dir(parent, name)?;
-        self.ownership.apply(fd.as_fd(), 0o2770)?;
         // A directory that a power cut takes away takes everything in it along.
         retry_on_intr(|| fsync(parent))?;
         Ok(())
     }
 }
 
+/// What is to be everybody's is made under this name and renamed when it is: whoever is killed half-way leaves nothing that shuts the
+/// others out. No lock has a `~` in its name.
+fn unfinished(name: &str) -> String {
+    format!("{name}~")
+}
+
+impl Opened {
+    fn make_shared_dir(&self, parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+        let temp = unfinished(name);
+        let _ = unlinkat(parent, &temp, AtFlags::REMOVEDIR);
+        mkdirat(parent, &temp, Mode::from_raw_mode(0o700))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = retry_on_intr(|| openat(parent, &temp, flags, Mode::empty()))?;
+        let made = self.ownership.apply(fd.as_fd(), 0o2770).and_then(|()| {
+            match renameat_with(parent, &temp, parent, name, RenameFlags::NOREPLACE) {
+                // An empty directory may be replaced by another one; a used one can't be.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match renameat(parent, &temp, parent, name) {
+                    Err(Errno::NOTEMPTY) => Err(Errno::EXIST),
+                    done => done,
+                },
+                done => done,
+            }
+        });
+        made.inspect_err(|_| {
+            let _ = unlinkat(parent, &temp, AtFlags::REMOVEDIR);
+        })
+    }
+}
+
 impl Ownership {
-    fn apply(self, fd: BorrowedFd<'_>, shared_mode: u32) -> io::Result<()> {
+    /// Is whatever we make usable by whom it should be, without doing anything about it?
+    fn is_plain(self) -> bool {
+        !self.shared && self.give_to.is_none()
+    }
+
+    /// Creates a file that isn't there (`EXIST` if it is), complete with owner and mode.
+    fn create(self, dir: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CREATE | OFlags::EXCL;
+        let mode = Mode::from_raw_mode(0o600);
+        if self.is_plain() {
+            return retry_on_intr(|| openat(dir, name, flags, mode));
+        }
+        let temp = unfinished(name);
+        let _ = unlinkat(dir, &temp, AtFlags::empty());
+        let fd = retry_on_intr(|| openat(dir, &temp, flags, mode))?;
+        let made = self.apply(fd.as_fd(), 0o660).and_then(|()| rename_new_at(dir, &temp, dir, name));
+        if made.is_err() {
+            let _ = unlinkat(dir, &temp, AtFlags::empty());
+        }
+        made.map(|()| fd)
+    }
+
+    fn apply(self, fd: BorrowedFd<'_>, shared_mode: u32) -> Result<(), Errno> {
         if let Some((uid, gid)) = self.give_to {
             // Not being allowed to give a file away is no reason to fail: it is usable by whoever made it.
             let _ = fchown(fd, uid, gid);
@@ -316,8 +370,8 @@ impl Disk for OsDisk {
         let fd = self.within(path, Missing::Make, |dir, name| {
             Ok(retry_on_intr(|| openat(dir, name, flags, Mode::from_raw_mode(0o600)))?)
         })?;
-        let written = ownership.apply(fd.as_fd(), 0o660).and_then(|()| write_all(fd.as_fd(), bytes));
-        if let Err(error) = written {
+        let owned = ownership.apply(fd.as_fd(), 0o660).map_err(io::Error::from);
+        if let Err(error) = owned.and_then(|()| write_all(fd.as_fd(), bytes)) {
             let _ = self.remove(path);
             return Err(error);
         }
@@ -328,12 +382,7 @@ impl Disk for OsDisk {
         let ownership = self.opened().ownership;
         self.within(path, Missing::Make, |dir, name| {
             let fd = match retry_on_intr(|| openat(dir, name, OFlags::WRONLY | PLAIN, Mode::empty())) {
-                Err(Errno::NOENT) => {
-                    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | PLAIN;
-                    let fd = retry_on_intr(|| openat(dir, name, flags, Mode::from_raw_mode(0o600)))?;
-                    ownership.apply(fd.as_fd(), 0o660)?;
-                    fd
-                }
+                Err(Errno::NOENT) => ownership.create(dir, name, OFlags::WRONLY | PLAIN)?,
                 done => done?,
             };
             write_all(fd.as_fd(), bytes)
@@ -344,22 +393,20 @@ impl Disk for OsDisk {
         let ownership = self.opened().ownership;
         self.within(path, Missing::Make, |dir, name| {
             let flags = OFlags::RDWR | OFlags::APPEND | PLAIN;
-            let (fd, size) = match retry_on_intr(|| openat(dir, name, flags, Mode::empty())) {
-                Err(Errno::NOENT) => {
-                    let flags = flags | OFlags::CREATE;
-                    let fd = retry_on_intr(|| openat(dir, name, flags, Mode::from_raw_mode(0o600)))?;
-                    ownership.apply(fd.as_fd(), 0o660)?;
-                    (fd, 0)
-                }
-                done => {
-                    let fd = done?;
-                    let stat = fstat(&fd)?;
-                    if let Some(kind) = kind_of(&stat) {
-                        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}")));
-                    }
-                    (fd, u64::try_from(stat.st_size).unwrap_or(0))
-                }
+            let there = || retry_on_intr(|| openat(dir, name, flags, Mode::empty()));
+            let fd = match there() {
+                Err(Errno::NOENT) => match ownership.create(dir, name, flags) {
+                    // Other programs write it too, without the mutex.
+                    Err(Errno::EXIST) => there()?,
+                    done => done?,
+                },
+                done => done?,
             };
+            let stat = fstat(&fd)?;
+            if let Some(kind) = kind_of(&stat) {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}")));
+            }
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
             let mut last = [b'\n'];
             if size > 0 {
                 retry_on_intr(|| rustix::io::pread(&fd, &mut last, size - 1))?;
@@ -378,12 +425,7 @@ impl Disk for OsDisk {
     }
 
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
-        self.within_both(from, to, |from_dir, from, to_dir, to| {
-            match retry_on_intr(|| renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)) {
-                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from_dir, from, to_dir, to),
-                done => Ok(done?),
-            }
-        })
+        self.within_both(from, to, |from_dir, from, to_dir, to| Ok(rename_new_at(from_dir, from, to_dir, to)?))
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
@@ -487,10 +529,14 @@ impl OsDisk {
             return open_dir(opened.root.as_fd(), ".");
         }
         self.within(MUTEX_FILE, Missing::Make, |dir, name| {
-            let flags = OFlags::RDWR | OFlags::CREATE | PLAIN;
-            let fd = retry_on_intr(|| openat(dir, name, flags, Mode::from_raw_mode(0o600)))?;
-            opened.ownership.apply(fd.as_fd(), 0o660)?;
-            Ok(fd)
+            let there = || retry_on_intr(|| openat(dir, name, OFlags::RDWR | PLAIN, Mode::empty()));
+            Ok(match there() {
+                Err(Errno::NOENT) => match opened.ownership.create(dir, name, OFlags::RDWR | PLAIN) {
+                    Err(Errno::EXIST) => there()?,
+                    done => done?,
+                },
+                done => done?,
+            })
         })
     }
 
@@ -535,16 +581,22 @@ fn flock_within(fd: OwnedFd, patience: Duration) -> io::Result<OwnedFd> {
     receive.recv_timeout(patience).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-fn link_new(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<'_>, to: &str) -> io::Result<()> {
+fn rename_new_at(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
+    match retry_on_intr(|| renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from_dir, from, to_dir, to),
+        done => done,
+    }
+}
+
+fn link_new(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
     let linked = linkat(from_dir, from, to_dir, to, AtFlags::empty());
     // Over NFS the answer of a link that worked may be lost; the link count tells.
     if let Err(error) = linked
         && !statat(from_dir, from, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_nlink == 2)
     {
-        return Err(error.into());
+        return Err(error);
     }
-    unlinkat(from_dir, from, AtFlags::empty())?;
-    Ok(())
+    unlinkat(from_dir, from, AtFlags::empty())
 }
 
 struct OsNewFile(OwnedFd);
