@@ -60,7 +60,8 @@ fn variable(name: &str) -> Option<OsString> {
 /// Two owners must not become one, so what isn't text is refused rather than made text.
 fn owner_variable() -> Result<Option<String>, Failure> {
     variable("LOKT_OWNER").map(OsString::into_string).transpose().map_err(|owner| {
-        Failure::usage(format!("LOKT_OWNER is not UTF-8 text: {}", owner.to_string_lossy())).hint("set it to a plain name")
+        Failure::usage(format!("LOKT_OWNER is not UTF-8 text: {}", owner.to_string_lossy()))
+            .hint("set it to a plain name")
     })
 }
 

@@ -74,7 +74,7 @@ impl Exit {
     pub(crate) fn of_error(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Io | ErrorKind::NoProcess => Self::Failed,
-            ErrorKind::NotARecord => Self::Damaged,
+            ErrorKind::NotARecord | ErrorKind::Newer => Self::Damaged,
             ErrorKind::Busy => Self::TryAgain,
             ErrorKind::Unusable => Self::Unusable,
         }

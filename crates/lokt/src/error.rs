@@ -13,6 +13,8 @@ pub enum ErrorKind {
     Io,
     /// There is something else than a regular file of sensible size where a record should be.
     NotARecord,
+    /// The record has a version that this program must leave alone.
+    Newer,
     /// Somebody is busy or was faster; try again.
     Busy,
     /// The file system or the root can't be used for this.
@@ -46,7 +48,7 @@ impl Error {
             NoMutex::Io(source) => Self::io("lock", root, source),
             NoMutex::Busy(who) => {
                 Self::new(ErrorKind::Busy, format!("{} is busy: its mutex is held by {who}", root.display()))
-                    .hint("try again; every lokt command holds it for well under a millisecond unless it was stopped")
+                    .hint("try again; lokt's own commands hold it for a moment only, unless they were stopped")
             }
         }
     }
@@ -67,6 +69,7 @@ impl Error {
         match self.kind {
             ErrorKind::Io => "E_IO",
             ErrorKind::NotARecord => "E_NOT_A_RECORD",
+            ErrorKind::Newer => "E_UNSUPPORTED_VERSION",
             ErrorKind::Busy => "E_BUSY",
             ErrorKind::Unusable => "E_UNUSABLE",
             ErrorKind::NoProcess => "E_NO_PROCESS",

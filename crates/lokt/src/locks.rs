@@ -401,7 +401,7 @@ fn cant_open(root: &Path, error: io::Error) -> Error {
 fn newer(root: &Path, name: &LockName, version: i64) -> Error {
     let path = root.join(record_path(name));
     Error::new(
-        ErrorKind::NotARecord,
+        ErrorKind::Newer,
         format!("{} has version {version}, newer than this lokt understands (1)", path.display()),
     )
     .hint("upgrade lokt")

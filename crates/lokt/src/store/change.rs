@@ -245,7 +245,9 @@ impl Store<'_> {
             None => self.disk.stamp(commit.path).at("look at", self.root, commit.path)?,
         };
         let Some(next) = commit.next else {
-            return self.remove_judged(commit.path, judged, commit.cause == Cause::CorruptBreak);
+            // What we don't understand is kept for people to look at, a newer program's record too.
+            let keep = commit.cause == Cause::CorruptBreak || matches!(commit.view.found.stored, Stored::Newer(_));
+            return self.remove_judged(commit.path, judged, keep);
         };
         let (temp, file) = if let Some(prepared) = commit.prepared {
             (prepared.temp, prepared.file)

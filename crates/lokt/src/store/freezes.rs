@@ -2,6 +2,7 @@
 
 use lokt_core::audit::Event;
 use lokt_core::denial::Holder;
+use lokt_core::hold::Hold;
 use lokt_core::liveness::Liveness;
 use lokt_core::name::LockName;
 use lokt_core::time::Moment;
@@ -45,7 +46,7 @@ impl Store<'_> {
         let legacy = LockName::new(&format!("freeze-{name}")).ok()?;
         let found = self.find(&super::record_path(&legacy), legacy.as_str(), now);
         match found.stored {
-            Stored::Held(hold) if hold.is_foreign() && !found.elapsed.is_expired() => {
+            Stored::Held(hold) if has_none_of_our_fields(&hold) && !found.elapsed.is_expired() => {
                 Some(Frozen::Known(Box::new(Holder {
                     hold: *hold,
                     liveness: Liveness::Unknown,
@@ -80,4 +81,8 @@ impl Store<'_> {
         self.disk.sync_dir(FREEZES_DIR).at("sync", self.root, FREEZES_DIR)?;
         Ok(Some(self.settle_trail(trail)))
     }
+}
+
+fn has_none_of_our_fields(hold: &Hold) -> bool {
+    hold.is_foreign() && hold.token.is_none() && hold.boot_id.is_none()
 }

@@ -23,6 +23,8 @@ pub(crate) fn files() -> impl Iterator<Item = String> {
 #[must_use]
 pub(crate) struct Trail {
     sync: Option<String>,
+    /// The file is new under its name, so the name must be synced too.
+    new_name: bool,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -42,9 +44,10 @@ impl Store<'_> {
             }
         };
         let mut written = LOG.to_owned();
+        trail.new_name = length == lines.len() as u64;
         if length > LOG_BYTES_MAX {
             match self.rotate() {
-                Ok(()) => written = format!("{LOG}.1"),
+                Ok(()) => (written, trail.new_name) = (format!("{LOG}.1"), true),
                 Err(error) => {
                     trail.warnings.push(format!("audit: can't rotate {}: {error}", self.root.join(LOG).display()));
                 }
@@ -57,9 +60,9 @@ impl Store<'_> {
     /// Makes durable what must be; called outside the mutex, before anything is answered.
     pub(crate) fn settle_trail(&self, trail: Trail) -> Vec<String> {
         let mut warnings = trail.warnings;
-        if let Some(path) = trail.sync
-            && let Err(error) = self.disk.sync(&path)
-        {
+        let Some(path) = trail.sync else { return warnings };
+        let names = || if trail.new_name { self.disk.sync_dir("") } else { Ok(()) };
+        if let Err(error) = self.disk.sync(&path).and_then(|()| names()) {
             warnings.push(format!("audit: can't sync {}: {error}", self.root.join(path).display()));
         }
         warnings

@@ -1,8 +1,9 @@
 //! The root's mutex: everything that changes a root happens inside it, one process at a time.
 //!
 //! It is a `flock` on the root directory itself, so nothing that is deleted inside the root can split it, and the kernel drops it when
-//! its holder dies in whatever way. Inside, every signal that can be blocked is blocked, and nobody syncs (apart from the token
-//! ceiling, once in a thousand grants), forks or talks to a terminal. What can't be prevented: a process that is `SIGSTOP`ped inside
+//! its holder dies in whatever way. Inside, every signal that can be blocked is blocked, and nobody forks or talks to a terminal.
+//! Nobody syncs either, apart from the token ceiling (once in a thousand grants), a directory that was just made, and a record that
+//! changed under three attempts to prepare it. What can't be prevented: a process that is `SIGSTOP`ped inside
 //! stops the whole root until it is continued or killed; others then give up after [`PATIENCE`] and name it.
 
 use std::time::Duration;
