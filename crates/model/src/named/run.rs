@@ -1,0 +1,86 @@
+//! Running the checker: through every state, or to the nearest counterexample.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+
+use super::representative::representative;
+use super::{Action, Named};
+
+/// What was found by going through every state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// Different states, not counting those that have the same future as another.
+    pub states: usize,
+    /// States on the longest way that was gone.
+    pub depth: usize,
+    /// Was every state looked at?
+    pub complete: bool,
+    /// The promises that were broken.
+    pub broken: BTreeSet<&'static str>,
+    /// What should be reachable and was never reached.
+    pub unreached: BTreeSet<&'static str>,
+}
+
+impl fmt::Display for Survey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { states, depth, complete, broken, .. } = self;
+        let all = if *complete { "all" } else { "not all" };
+        write!(f, "{states} states, {all} of them looked at, up to {depth} deep; broken: ")?;
+        if broken.is_empty() {
+            return f.write_str("nothing");
+        }
+        broken.iter().enumerate().try_for_each(|(n, name)| write!(f, "{}{name}", if n == 0 { "" } else { ", " }))
+    }
+}
+
+/// Goes through every state on that many threads.
+pub fn survey(model: Named, threads: usize) -> Survey {
+    let checker = model.checker().threads(threads).symmetry_fn(representative).spawn_dfs().join();
+    let found: BTreeSet<_> = checker.discoveries().into_keys().collect();
+    let named = |expectation: Expectation| {
+        let properties = model.properties().into_iter();
+        properties.filter(move |property| property.expectation == expectation).map(|property| property.name)
+    };
+    Survey {
+        states: checker.unique_state_count(),
+        depth: checker.max_depth(),
+        complete: checker.is_done(),
+        broken: named(Expectation::Always).filter(|name| found.contains(name)).collect(),
+        unreached: named(Expectation::Sometimes).filter(|name| !found.contains(name)).collect(),
+    }
+}
+
+/// A shortest way to a broken promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trail {
+    /// How many states were looked at until it was found.
+    pub states: usize,
+    /// The way.
+    pub actions: Vec<Action>,
+}
+
+/// Looks for a shortest way to a state that breaks `promise`; `None` if there is none within the bounds.
+pub fn hunt(model: Named, promise: &'static str) -> Option<Trail> {
+    let mut best: Option<Trail> = None;
+    loop {
+        let builder = model.checker().finish_when(HasDiscoveries::AnyOf([promise].into()));
+        // The checker goes on for a while after it has found one, and keeps the last. Its depth counts states, not steps.
+        let builder = match &best {
+            Some(trail) => builder.target_max_depth(trail.actions.len() + 1),
+            None => builder,
+        };
+        let checker = builder.spawn_bfs().join();
+        match checker.discovery(promise) {
+            Some(path) => best = Some(Trail { states: checker.unique_state_count(), actions: path.into_actions() }),
+            None => return best,
+        }
+    }
+}
+
+impl fmt::Display for Trail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.actions.iter().enumerate().try_for_each(|(step, action)| writeln!(f, "{:>4}. {action}", step + 1))
+    }
+}
