@@ -28,7 +28,7 @@ pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Polic
     let process = if guard_stays { carried(hold, PartKind::Process, facts, &next) } else { None };
     let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
-    next.token = next.token.or(Some(facts.next_token));
+    next.token = next.token.filter(|_| !is_overtaken(hold, &facts, me)).or(Some(facts.next_token));
     next.held_since = hold.began().or(Some(facts.now.wall));
     next.reason = terms.reason.clone().or(next.reason);
     if next.lock_id.is_empty() {
@@ -63,11 +63,23 @@ pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Ident
     let owner = if owner_lives { carried(hold, PartKind::Owner, facts, &next) } else { None };
     let process = Some(new_part(PartKind::Process, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
-    next.token = next.token.or(Some(facts.next_token));
+    next.token = next.token.filter(|_| !is_overtaken(hold, &facts, me)).or(Some(facts.next_token));
     next.held_since = hold.began().or(Some(facts.now.wall));
     next.reason = terms.reason.clone().or(next.reason);
     settle(&mut next, facts.now, me);
     commit(Some(next), Cause::Renew)
+}
+
+/// May somebody have acted on the end of this hold, although it lives? Then it goes on under a new token.
+///
+/// * A process part whose lease ran out while its process stood still: that process still has the token, and must be told from
+///   the next one to join.
+/// * A record of another boot with no process behind it: it may have been removed before a power cut brought it back, and a greater
+///   token may have been given in between.
+fn is_overtaken(hold: &Hold, facts: &Facts<'_>, me: &Identity) -> bool {
+    let process_lives = facts.lives(PartKind::Process);
+    let stands_still = hold.has(PartKind::Process) && facts.liveness != Liveness::Gone;
+    !process_lives && (stands_still || hold.boot_id != me.boot_id)
 }
 
 /// `lock --bind` again for the same process: a refresh. A guard never is the same: two terminals of one user exclude each other.

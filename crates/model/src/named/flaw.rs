@@ -3,6 +3,8 @@
 //! Each is a way in which lock programs were really built. A model that can't tell them from the protocol proves nothing, so every one
 //! of them has a test that says which promise it breaks.
 
+use super::bounds::Bounds;
+
 /// One mistake in the shell, in the facts it gathers, or in what it makes of the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
@@ -20,19 +22,25 @@ pub enum Flaw {
     RecordBeforeCounter,
     /// One's own expired hold is revived under the token it had.
     SameTokenOnExpiredRefresh,
+    /// A hold that its owner part keeps alive goes on under its token, although a process whose lease ran out still has it.
+    SharedToken,
+    /// A hold that a power cut brought back goes on under its token, although a greater one may have been given.
+    ReturnedToken,
     /// The caller is answered when the record is visible, before it is durable.
     AnswerBeforeSync,
 }
 
 impl Flaw {
     /// Every mistake with the promise that it breaks.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::BreakByUnlink, super::ONE_HOLDER),
         (Self::TokenInDeletedFile, super::TOKEN_ORDER),
         (Self::CommandPidProvesLife, super::ONE_HOLDER),
         (Self::TicketIsToken, super::TOKEN_ORDER),
         (Self::RecordBeforeCounter, super::TOKEN_ORDER),
         (Self::SameTokenOnExpiredRefresh, super::TOKEN_ORDER),
+        (Self::SharedToken, super::ONE_HOLDER),
+        (Self::ReturnedToken, super::NO_RETURN),
         (Self::AnswerBeforeSync, super::ONE_HOLDER),
     ];
 
@@ -46,7 +54,18 @@ impl Flaw {
             Self::TicketIsToken => "the ticket is the token",
             Self::RecordBeforeCounter => "record before counter",
             Self::SameTokenOnExpiredRefresh => "same token on an expired refresh",
+            Self::SharedToken => "a token shared with a stopped guard",
+            Self::ReturnedToken => "a token back after a power cut",
             Self::AnswerBeforeSync => "answer before sync",
+        }
+    }
+
+    /// Far enough to catch it.
+    pub fn bounds(self) -> Bounds {
+        match self {
+            Self::SharedToken => Bounds { ops: 4, ticks: 1, cuts: 0, deletes: 0 },
+            Self::ReturnedToken => Bounds { ops: 4, ticks: 0, cuts: 1, deletes: 0 },
+            _ => Bounds::SMALL,
         }
     }
 }

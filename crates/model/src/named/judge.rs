@@ -122,8 +122,14 @@ fn plan(state: &State, ask: Ask, flaw: Flaw, judged: Entry, draw: Draw, decision
         let is_new = next.lock_id == FRESH || truth::begins_life(&judged, ask.op, ask.client, state.now);
         if let Some(old) = old {
             next.life = if is_new { FRESH } else { old.life };
-            let revives = old.lock_id == next.lock_id && old.token != next.token;
-            next.token = if revives && flaw == Flaw::SameTokenOnExpiredRefresh { old.token } else { next.token };
+            let renames = old.lock_id == next.lock_id && old.token != next.token;
+            let keeps = match flaw {
+                Flaw::SameTokenOnExpiredRefresh => true,
+                Flaw::SharedToken => old.process.is_some() && !is_new,
+                Flaw::ReturnedToken => old.boot != state.boot && !is_new,
+                _ => false,
+            };
+            next.token = if renames && keeps { old.token } else { next.token };
         }
         next
     });

@@ -9,7 +9,7 @@
 //!
 //! **What is promised.** [`ONE_HOLDER`], [`TOKEN_ORDER`], [`NO_LOST_THIEF`], and two that follow from what tokens are for:
 //! [`OWN_TOKEN`] and [`NO_RETURN`]. They are judged by a truth that is kept beside the files (`truth.rs`) and never by what the
-//! files say. [`Flaw`] puts known mistakes back, each of which must break one of them; [`Gaps`] are where `decide` itself does.
+//! files say. [`Flaw`] puts known mistakes back, each of which must break one of them.
 //!
 //! **How far.** [`Bounds`] limit how often things happen; within them every order is looked at. Kills are limited only by what there
 //! is to kill.
@@ -28,7 +28,6 @@ mod bounds;
 mod counter;
 mod disk;
 mod flaw;
-mod gap;
 mod judge;
 mod record;
 mod representative;
@@ -44,7 +43,6 @@ pub use action::Action;
 pub use bounds::Bounds;
 pub use disk::{Disk, Entry, Version};
 pub use flaw::Flaw;
-pub use gap::{Gaps, RETURNED_TOKEN, SHARED_TOKEN};
 pub use run::{Survey, Trail, hunt, survey};
 pub use state::{Breaks, Client, Op, Phase, Plan, State};
 pub use truth::{Claim, Claimant, Truth};
@@ -60,15 +58,13 @@ pub const OWN_TOKEN: &str = "own-token";
 /// No hold goes on under a token that was overtaken.
 pub const NO_RETURN: &str = "no-return";
 
-/// The model: how far, with which mistake, and past which gaps.
+/// The model: how far, and with which mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Named {
     /// How far.
     pub bounds: Bounds,
     /// With which mistake.
     pub flaw: Flaw,
-    /// Are the known gaps looked into?
-    pub gaps: Gaps,
     /// Is it noted what was reached, too?
     pub witnesses: bool,
 }
@@ -76,19 +72,13 @@ pub struct Named {
 impl Named {
     /// The protocol as it is.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, flaw: Flaw::None, gaps: Gaps::Barred, witnesses: false }
+        Self { bounds, flaw: Flaw::None, witnesses: false }
     }
 
     /// With a mistake.
     #[must_use]
     pub fn with_flaw(self, flaw: Flaw) -> Self {
         Self { flaw, ..self }
-    }
-
-    /// With the known gaps.
-    #[must_use]
-    pub fn with_gaps(self) -> Self {
-        Self { gaps: Gaps::Open, ..self }
     }
 
     /// With a look at what is reached.

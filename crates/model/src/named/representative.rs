@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn states_are_merged_only_if_they_have_the_same_future() {
-        let model = Named::new(Bounds { ops: 3, ticks: 2, cuts: 1, deletes: 0 }).with_gaps();
+        let model = Named::new(Bounds { ops: 3, ticks: 2, cuts: 1, deletes: 0 });
         let mut todo = model.init_states();
         let mut seen = HashSet::new();
         let mut futures = HashMap::new();

@@ -11,7 +11,7 @@ use super::flaw::Flaw;
 use super::judge::{Ask, judge};
 use super::record::Record;
 use super::state::{Client, Effect, Grip, Op, Phase, Plan, Publish, State};
-use super::{Action, Gaps, Named, gap};
+use super::{Action, Named};
 
 /// Where `action` leads from `state`; `None` if it can't be done now or changes nothing.
 pub(super) fn act(model: Named, state: &State, action: Action) -> Option<State> {
@@ -56,7 +56,7 @@ fn start(model: Named, mut state: State, client: Client, op: Op) -> Option<State
         Phase::Ticketed(_, token) => (None, Some(token)),
         _ => (None, None),
     };
-    let Some(plan) = judged(model, &state, Ask { client, op, grip, ticket }) else {
+    let Some(plan) = judge(&state, Ask { client, op, grip, ticket }, model.flaw) else {
         // A guard that finds its hold lost ends all the same; every other refusal changes nothing.
         if op != Op::Release || !state.is_mutex_free() {
             return None;
@@ -76,11 +76,6 @@ fn start(model: Named, mut state: State, client: Client, op: Op) -> Option<State
     state.ops += u8::from(op != Op::Release && ticket.is_none());
     state.set(client, phase);
     Some(state)
-}
-
-/// What `decide` wants, unless it leads into a gap that isn't looked into.
-fn judged(model: Named, state: &State, ask: Ask) -> Option<Plan> {
-    judge(state, ask, model.flaw).filter(|plan| model.gaps == Gaps::Open || !gap::leads_into(state, ask.client, plan))
 }
 
 /// A client gets in line and draws its token, all at once.
@@ -103,7 +98,7 @@ fn enter(model: Named, state: &mut State, client: Client) {
     if plan.judged == *state.disk.entry() {
         return state.set(client, Phase::Mutex(plan, Effect::Publish));
     }
-    match judged(model, state, Ask { client, op: plan.op, grip: plan.grip, ticket: None }) {
+    match judge(state, Ask { client, op: plan.op, grip: plan.grip, ticket: None }, model.flaw) {
         Some(plan) => state.set(client, Phase::Mutex(plan, first_effect(model.flaw, &plan))),
         None => refused(state, client, &plan),
     }
