@@ -81,8 +81,10 @@ pub fn is_local(fs: Option<u64>) -> bool {
 /// Weighs the evidence about the process part of `hold`.
 pub fn weigh(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
     let same_host = hold.host == me.host;
+    let clues = if pids_compare(hold, me) { clues } else { clues.without_pids() };
     match &hold.boot_id {
-        // Old records name no boot: the host name is all there is.
+        // Old records name no boot: the host name is all there is. A pulse that beats is somebody's all the same.
+        None if same_host && clues.pulse == PulseClue::Locked => by_pulse(clues),
         None if same_host => by_pid(clues.holder, clues.command),
         None => Liveness::Unknown,
         Some(_) if hold.boot_id == me.boot_id => by_pulse(clues),
@@ -98,6 +100,18 @@ pub fn weigh(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
 /// Do pids mean the same to the hold and to `me`? The first namespace has the same number on every boot.
 fn same_pids(hold: &Hold, me: &Identity) -> bool {
     hold.pid_ns.is_some() && hold.pid_ns == me.pid_ns
+}
+
+/// Do the pids in `hold` mean the same processes here? Only inside one pid namespace; old records name none.
+fn pids_compare(hold: &Hold, me: &Identity) -> bool {
+    same_pids(hold, me) || (hold.boot_id.is_none() && hold.pid_ns.is_none())
+}
+
+impl Clues {
+    /// The same, without what was learnt by pid.
+    fn without_pids(self) -> Self {
+        Self { holder: Process::Unseen, command: self.command.map(|_| Process::Unseen), ..self }
+    }
 }
 
 fn by_pulse(clues: Clues) -> Liveness {
