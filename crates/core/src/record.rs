@@ -11,7 +11,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use jiff::Timestamp;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -40,7 +40,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         Ok(Record(hold)) => Parsed::Newer(hold.version),
         // A later version may have changed the type of anything but its version.
         Err(error) => match serde_json::from_slice::<VersionOnly>(bytes) {
-            Ok(VersionOnly { version }) if version > RECORD_VERSION => Parsed::Newer(version),
+            Ok(VersionOnly(version)) if version > RECORD_VERSION => Parsed::Newer(version),
             _ => Parsed::Corrupt(error.to_string()),
         },
     }
@@ -53,9 +53,35 @@ pub fn encode(hold: &Hold) -> Vec<u8> {
     bytes
 }
 
-#[derive(Deserialize)]
-struct VersionOnly {
-    version: i64,
+/// The version of something that is an object, whatever else it is.
+struct VersionOnly(i64);
+
+impl<'de> Deserialize<'de> for VersionOnly {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(VersionVisitor)
+    }
+}
+
+struct VersionVisitor;
+
+impl<'de> Visitor<'de> for VersionVisitor {
+    type Value = VersionOnly;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a version")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<VersionOnly, A::Error> {
+        let mut version = 0;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            if key.eq_ignore_ascii_case("version") {
+                version = or_default(map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(VersionOnly(version))
+    }
 }
 
 struct Record(Hold);
