@@ -90,12 +90,17 @@ impl PartKind {
     }
 }
 
+/// A lease as it is meant: zero seconds are no lease, as on the top level of every record ever written.
+pub(crate) fn lease_of(ttl_sec: Option<u64>) -> Option<u64> {
+    ttl_sec.filter(|ttl_sec| *ttl_sec > 0)
+}
+
 /// One part of a hold: since when, for how long, and the boot clock's reading when it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Wall clock at the last write of this part.
     pub since: Timestamp,
-    /// Its lease in seconds; `None` has no end.
+    /// Its lease in seconds, at least one; `None` has no end.
     pub ttl_sec: Option<u64>,
     /// `CLOCK_MONOTONIC` (process part) or `CLOCK_BOOTTIME` (owner part) at that write; `None` where it can't be compared.
     pub clock_ms: Option<u64>,

@@ -16,7 +16,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::hold::{Fence, Hold, LockId, Part, Parts, PulseRef, RECORD_VERSION};
+use crate::hold::{Fence, Hold, LockId, Part, Parts, PulseRef, RECORD_VERSION, lease_of};
 use crate::time::{parse_wall, show_wall};
 
 /// No record is longer than this, read or written.
@@ -281,15 +281,12 @@ impl PartsText<'_> {
     }
 
     fn into_parts(self, edited: bool) -> Result<Option<Parts>, &'static str> {
-        let since = |text: &str| parse_wall(text).ok_or("a part's since is not a time");
-        let process = match self.process {
-            None => None,
-            Some(part) => Some(Part { since: since(&part.since)?, ttl_sec: part.ttl_sec, clock_ms: part.monotonic_ms }),
+        let part = |since: &str, ttl_sec, clock_ms| match parse_wall(since) {
+            Some(since) => Ok(Part { since, ttl_sec: lease_of(ttl_sec), clock_ms }),
+            None => Err("a part's since is not a time"),
         };
-        let owner = match self.owner {
-            None => None,
-            Some(part) => Some(Part { since: since(&part.since)?, ttl_sec: part.ttl_sec, clock_ms: part.boottime_ms }),
-        };
+        let process = self.process.map(|text| part(&text.since, text.ttl_sec, text.monotonic_ms)).transpose()?;
+        let owner = self.owner.map(|text| part(&text.since, text.ttl_sec, text.boottime_ms)).transpose()?;
         let any = process.is_some() || owner.is_some();
         Ok(any.then_some(Parts { process, owner, edited }))
     }

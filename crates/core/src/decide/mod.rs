@@ -71,7 +71,7 @@ pub struct Facts<'a> {
 /// What a new or refreshed part is asked to be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {
-    /// Its lease in whole seconds; `None` has no end.
+    /// Its lease in whole seconds; `None` and 0 have no end.
     pub ttl_sec: Option<u64>,
     /// Why, in the caller's words.
     pub reason: Option<String>,

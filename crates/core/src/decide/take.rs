@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::{Bearer, Broken, Cause, Decision, Facts, Freeze, Policy, Slot, Terms, commit, held};
 use crate::denial::{Denial, Staleness};
-use crate::hold::{Hold, Identity, Part, PartKind, Parts, RECORD_VERSION};
+use crate::hold::{Hold, Identity, Part, PartKind, Parts, RECORD_VERSION, lease_of};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Lease, Moment, millis_between, plus_millis, plus_seconds, same_clocks};
 
@@ -186,7 +186,7 @@ pub(super) fn new_part(kind: PartKind, ttl_sec: Option<u64>, now: Moment, me: &I
         PartKind::Process => now.monotonic_ms,
         PartKind::Owner => now.boottime_ms,
     };
-    Part { since: now.wall, ttl_sec, clock_ms: same_clocks(next, me).then_some(clock_ms) }
+    Part { since: now.wall, ttl_sec: lease_of(ttl_sec), clock_ms: same_clocks(next, me).then_some(clock_ms) }
 }
 
 /// The part of `hold` that a writer doesn't change, as it must stand in `next`. What is of another boot than `next` says, or was
@@ -199,7 +199,8 @@ pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold
     }?;
     if parts.edited {
         let ttl_sec = match facts.elapsed.part(kind) {
-            Lease::Left(ms) => Some(ms.div_ceil(1000)),
+            // At least a second: zero would read as no end.
+            Lease::Left(ms) => Some(ms.div_ceil(1000).max(1)),
             _ => None,
         };
         return Some(Part { since: facts.now.wall, ttl_sec, clock_ms: None });
