@@ -44,7 +44,9 @@ pub(super) fn release(grip: &Grip, facts: Facts<'_>, me: &Identity) -> Decision 
 /// The stored hold, if it is the one in the caller's hand.
 fn gripped<'a>(grip: &Grip, facts: &Facts<'a>) -> Result<&'a Hold, Denial> {
     match facts.slot {
-        Slot::Held(hold) if hold.lock_id == grip.lock_id && hold.token == grip.token => Ok(hold),
+        Slot::Held(hold) if hold.lock_id == grip.lock_id && hold.token == grip.token && hold.pulse == grip.pulse => {
+            Ok(hold)
+        }
         Slot::Held(hold) => Err(Denial::Lost(Some(Box::new(facts.holder(hold))))),
         _ => Err(Denial::Lost(None)),
     }

@@ -77,13 +77,16 @@ pub struct Terms {
     pub reason: Option<String>,
 }
 
-/// Proof of being a certain hold: both must match what is stored.
+/// Proof of being the process of a certain hold: all of it must match what is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grip {
     /// The hold.
     pub lock_id: LockId,
     /// Its token.
     pub token: Option<Fence>,
+    /// The process part's pulse. Lock id and token stay when another guard of the same owner takes the place of one whose lease
+    /// is over; the pulse doesn't.
+    pub pulse: Option<PulseRef>,
 }
 
 /// A process that holds: a guard with its pulse, or the process of `lock --bind`, which has none.

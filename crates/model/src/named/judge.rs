@@ -75,7 +75,11 @@ fn intent(ask: Ask) -> Intent {
     let pid = pid_of(ask.client);
     let proof = || {
         let grip = ask.grip.expect("only a guard renews and releases");
-        Proof { lock_id: LockId::from_bits(u128::from(grip.lock_id)), token: Fence::new(u64::from(grip.token)) }
+        Proof {
+            lock_id: LockId::from_bits(u128::from(grip.lock_id)),
+            token: Fence::new(u64::from(grip.token)),
+            pulse: Some(pulse_of(pid)),
+        }
     };
     match ask.op {
         Op::Lock | Op::LockLeased => Intent::Lock(terms),
