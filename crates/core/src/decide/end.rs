@@ -118,17 +118,16 @@ pub(super) fn prune(facts: Facts<'_>) -> Decision {
 
 /// Is the stored hold another one than the condition names?
 fn misses(condition: &Condition, facts: &Facts<'_>) -> Option<Denial> {
+    if condition.lock_id.is_none() && condition.token.is_none() {
+        return None;
+    }
     let hold = match facts.slot {
-        Slot::Free => return None,
         Slot::Held(hold) => hold,
         // What can't be read as a hold can't be the one that was meant.
-        Slot::Corrupt(why) if condition.lock_id.is_some() || condition.token.is_some() => {
-            return Some(Denial::Corrupt { why: why.to_string() });
-        }
-        Slot::Newer(version) if condition.lock_id.is_some() || condition.token.is_some() => {
-            return Some(Denial::Newer { version });
-        }
-        _ => return None,
+        Slot::Free => return Some(Denial::Missing),
+        Slot::Corrupt(why) => return Some(Denial::Corrupt { why: why.to_string() }),
+        Slot::BeingWritten => return Some(Denial::BeingWritten),
+        Slot::Newer(version) => return Some(Denial::Newer { version }),
     };
     if condition.lock_id.as_ref().is_some_and(|lock_id| *lock_id != hold.lock_id) {
         return Some(Denial::OtherHold(Box::new(facts.holder(hold))));
