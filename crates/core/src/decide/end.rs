@@ -98,7 +98,8 @@ fn end_owned(hold: &Hold, facts: Facts<'_>, me: &Identity) -> Decision {
     if process_lives && hold.pulse.is_some() {
         return Decision::Deny(Denial::Guarded(Box::new(facts.holder(hold))));
     }
-    let part = if hold.has(PartKind::Owner) { PartKind::Owner } else { PartKind::Process };
+    // What ends is the part that lives; of a hold that is over, the one that unlock is for.
+    let part = if process_lives || !hold.has(PartKind::Owner) { PartKind::Process } else { PartKind::Owner };
     commit(None, Cause::Release(part))
 }
 
