@@ -105,15 +105,17 @@ fn end_owned(hold: &Hold, facts: Facts<'_>, me: &Identity) -> Decision {
 
 /// Expired holds are tidied away, except one whose process still runs: it may be about to renew, and nobody asked for its name.
 pub(super) fn prune(facts: Facts<'_>) -> Decision {
-    match facts.slot {
-        Slot::Free => Decision::Deny(Denial::Missing),
-        Slot::Held(hold)
-            if staleness(&facts, hold) == Some(Staleness::Expired)
-                && !matches!(facts.liveness, Liveness::Alive | Liveness::Orphan) =>
-        {
-            commit(None, Cause::Prune)
-        }
-        _ => Decision::Deny(Denial::Kept),
+    let hold = match facts.slot {
+        Slot::Free => return Decision::Deny(Denial::Missing),
+        Slot::Held(hold) => hold,
+        _ => return Decision::Deny(Denial::Kept),
+    };
+    // The pid beside an owner part is that of a `lock` command, whoever has it now.
+    let runs = hold.has(PartKind::Process) && matches!(facts.liveness, Liveness::Alive | Liveness::Orphan);
+    if staleness(&facts, hold) == Some(Staleness::Expired) && !runs {
+        commit(None, Cause::Prune)
+    } else {
+        Decision::Deny(Denial::Kept)
     }
 }
 
