@@ -28,12 +28,10 @@ pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Polic
     let process = if guard_stays { carried(hold, PartKind::Process, facts, &next) } else { None };
     let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
-    next.token = next.token.filter(|_| !is_overtaken(hold, &facts, me)).or(Some(facts.next_token));
+    next.token = next.token.filter(|_| !is_overtaken(hold, &facts, me));
     next.held_since = hold.began().or(Some(facts.now.wall));
     next.reason = terms.reason.clone().or(next.reason);
-    if next.lock_id.is_empty() {
-        next.lock_id = facts.fresh_id.clone();
-    }
+    complete(&mut next, &facts);
     settle(&mut next, facts.now, me);
     commit(Some(next), Cause::Renew)
 }
@@ -63,9 +61,10 @@ pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Ident
     let owner = if owner_lives { carried(hold, PartKind::Owner, facts, &next) } else { None };
     let process = Some(new_part(PartKind::Process, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
-    next.token = next.token.filter(|_| !is_overtaken(hold, &facts, me)).or(Some(facts.next_token));
+    next.token = next.token.filter(|_| !is_overtaken(hold, &facts, me));
     next.held_since = hold.began().or(Some(facts.now.wall));
     next.reason = terms.reason.clone().or(next.reason);
+    complete(&mut next, &facts);
     settle(&mut next, facts.now, me);
     commit(Some(next), Cause::Renew)
 }
@@ -112,8 +111,11 @@ fn grant(facts: Facts<'_>, me: &Identity, revived: Option<&Hold>, make: impl Fn(
         return Decision::Deny(Denial::Queued { ahead: facts.line.ahead });
     }
     let mut next = make(&facts);
-    if let Some(old) = revived.filter(|old| !old.lock_id.is_empty()) {
-        next.lock_id = old.lock_id.clone();
+    if let Some(old) = revived {
+        // Old records have no lock id to keep.
+        if !old.lock_id.is_empty() {
+            next.lock_id.clone_from(&old.lock_id);
+        }
         next.extra.clone_from(&old.extra);
         next.reason = next.reason.or_else(|| old.reason.clone());
         settle(&mut next, facts.now, me);
@@ -162,7 +164,6 @@ fn new_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
 
 /// Puts the caller's name on a hold, and the machine on which that name means something.
 fn sign(hold: &mut Hold, me: &Identity) {
-    hold.version = RECORD_VERSION;
     hold.host.clone_from(&me.host);
     hold.pid = me.pid;
     hold.pid_start = me.pid_start;
@@ -170,6 +171,14 @@ fn sign(hold: &mut Hold, me: &Identity) {
     hold.boot_id.clone_from(&me.boot_id);
     hold.pid_ns = me.pid_ns;
     hold.fs = me.fs;
+}
+
+/// Gives a hold of an old program what it lacks to be told from others.
+fn complete(hold: &mut Hold, facts: &Facts<'_>) {
+    hold.token = hold.token.or(Some(facts.next_token));
+    if hold.lock_id.is_empty() {
+        hold.lock_id.clone_from(facts.fresh_id);
+    }
 }
 
 /// Makes `bearer` the process of a hold.
@@ -209,9 +218,10 @@ pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold
     Some(Part { clock_ms, ..part.clone() })
 }
 
-/// Makes the top level say what the parts say: this write's time, and the end of whichever part ends last. A reader that knows nothing
-/// of parts sees one hold with the right end.
+/// Makes the top level say what the parts say: our version, this write's time, and the end of whichever part ends last. A reader that
+/// knows nothing of parts sees one hold with the right end.
 pub(super) fn settle(hold: &mut Hold, now: Moment, me: &Identity) {
+    hold.version = RECORD_VERSION;
     hold.acquired = Some(now.wall);
     let elapsed = Elapsed::of(hold, &now, me);
     match elapsed.left_ms() {
