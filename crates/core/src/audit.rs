@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::decide::{Broken, Cause, Decision};
-use crate::denial::Denial;
+use crate::denial::{Denial, Staleness};
 use crate::hold::{Fence, Hold, Identity, PartKind};
 use crate::time::show_wall;
 
@@ -91,10 +91,19 @@ impl Event {
             .with("pruned_pid", hold.pid)
     }
 
-    /// Must this event survive a power cut? What took something from somebody must.
+    /// Must this event survive a power cut? What took something from somebody must, and what froze; a refusal took nothing.
     pub fn is_synced(&self) -> bool {
-        matches!(self.event.as_str(), "force-break" | "stale-break" | "corrupt-break" | "auto-prune" | "token-rebase")
-            || self.event.contains("freeze")
+        matches!(
+            self.event.as_str(),
+            "force-break"
+                | "stale-break"
+                | "corrupt-break"
+                | "auto-prune"
+                | "token-rebase"
+                | "freeze"
+                | "unfreeze"
+                | "force-unfreeze"
+        )
     }
 
     /// The line, with its newline.
@@ -120,10 +129,7 @@ pub fn events(
         Decision::Inside => {}
         Decision::Commit { next, cause, broken } => {
             match (broken, before) {
-                (Some(Broken::Stale(why)), Some(victim)) => {
-                    let pruned = new("auto-prune").about(victim).victim(victim).with("reason", why.as_str());
-                    events.push(Event { ttl_sec: 0, ..pruned });
-                }
+                (Some(Broken::Stale(why)), Some(victim)) => events.push(pruned(new("auto-prune"), victim, *why)),
                 (Some(Broken::Corrupt), _) => events.push(new("corrupt-break")),
                 _ => {}
             }
@@ -137,7 +143,8 @@ pub fn events(
                 Cause::ForceBreak => of_victim("force-break"),
                 Cause::StaleBreak => of_victim("stale-break"),
                 Cause::CorruptBreak => new("corrupt-break"),
-                Cause::Prune => of_victim("auto-prune").with("reason", "expired"),
+                Cause::Prune => before
+                    .map_or_else(|| new("auto-prune"), |victim| pruned(new("auto-prune"), victim, Staleness::Expired)),
             });
         }
         Decision::Deny(denial) => events.extend(denied(denial, new, requested_ttl)),
@@ -149,6 +156,11 @@ pub fn events(
 pub fn given_back(hold: &Hold, name: &str, me: &Identity, at: Timestamp) -> Event {
     let part = if hold.has(PartKind::Owner) { PartKind::Owner } else { PartKind::Process };
     Event::new("release", name, me, at).about(hold).with("part", part.as_str()).with("reason", "not durable")
+}
+
+/// A hold that was over was taken away: whose it was and why. Its lease was over too, so it isn't told.
+fn pruned(event: Event, victim: &Hold, why: Staleness) -> Event {
+    Event { ttl_sec: 0, ..event.about(victim).victim(victim).with("reason", why.as_str()) }
 }
 
 fn denied(denial: &Denial, new: impl Fn(&str) -> Event, requested_ttl: Option<u64>) -> Option<Event> {

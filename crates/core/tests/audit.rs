@@ -1,0 +1,315 @@
+//! What happened, as lines: which events a decision leaves, what they say, and how they are written.
+
+mod common {
+    pub(crate) mod askers;
+    pub(crate) mod holds;
+}
+
+use common::askers::asker;
+use common::holds::{at, fence, stored};
+use lokt_core::audit::{Event, events, token_in};
+use lokt_core::decide::{Broken, Cause, Decision};
+use lokt_core::denial::{Denial, Holder, Staleness};
+use lokt_core::hold::{Hold, LockId, PartKind};
+use lokt_core::liveness::Liveness;
+use lokt_core::time::Elapsed;
+use serde_json::{Value, json};
+
+const VICTIM_ID: &str = "5e0000000000000000000000000000f1";
+
+/// Bob's hold, which is in the way: token 7, a lease of 60 s.
+fn victim() -> Hold {
+    Hold { ttl_sec: 60, ..stored("bob") }
+}
+
+/// Alice's new hold: token 8, a lease of 300 s.
+fn next() -> Hold {
+    let lock_id = LockId::from_bits(0xf2);
+    Hold { lock_id, token: Some(fence(8)), ttl_sec: 300, pid: 4242, ..stored("alice") }
+}
+
+fn holder(hold: Hold) -> Box<Holder> {
+    Box::new(Holder { hold, liveness: Liveness::Alive, elapsed: Elapsed::NOTHING })
+}
+
+fn commit(next: Option<Hold>, cause: Cause, broken: Option<Broken>) -> Decision {
+    Decision::Commit { next: next.map(Box::new), cause, broken }
+}
+
+/// The events of Alice's `decision` about "build", as the JSON that is written.
+fn lines(decision: &Decision, before: Option<&Hold>, requested_ttl: Option<u64>) -> Vec<Value> {
+    events(decision, before, requested_ttl, "build", &asker("alice"), at("2026-11-15T18:00:00.25Z"))
+        .iter()
+        .map(|event| {
+            let mut line: Value = serde_json::from_slice(&event.encode()).expect("a line is JSON");
+            // The actor, the name and the time are the same in every event.
+            for (member, value) in [
+                ("ts", json!("2026-11-15T18:00:00.25Z")),
+                ("name", json!("build")),
+                ("owner", json!("alice")),
+                ("host", json!("vm")),
+                ("pid", json!(4242)),
+                ("agent_id", json!("agent-new")),
+            ] {
+                let members = line.as_object_mut().expect("a line is an object");
+                assert_eq!(members.remove(member), Some(value), "{member} is not the actor's");
+            }
+            line
+        })
+        .collect()
+}
+
+#[test]
+fn a_new_hold_is_one_acquire_with_its_own_id_lease_and_token() {
+    let granted = commit(Some(next()), Cause::Acquire, None);
+    let new_id = "000000000000000000000000000000f2";
+    let acquire = json!({"event": "acquire", "lock_id": new_id, "ttl_sec": 300, "extra": {"fencing_token": 8}});
+    assert_eq!(lines(&granted, None, Some(300)), [acquire]);
+}
+
+#[test]
+fn what_was_broken_is_audited_first_with_the_victims_name() {
+    for (why, reason) in [(Staleness::Expired, "expired"), (Staleness::ProcessGone, "dead_pid")] {
+        let granted = commit(Some(next()), Cause::Acquire, Some(Broken::Stale(why)));
+        let pruned = json!({"event": "auto-prune", "lock_id": VICTIM_ID, "extra": {
+            "fencing_token": 7, "pruned_host": "vm", "pruned_owner": "bob", "pruned_pid": 100, "reason": reason,
+        }});
+        let lines = lines(&granted, Some(&victim()), Some(300));
+        assert_eq!(lines[0], pruned);
+        assert_eq!((&lines[1]["event"], lines.len()), (&json!("acquire"), 2));
+    }
+}
+
+#[test]
+fn a_grant_over_something_that_was_no_record_says_so_first() {
+    let granted = commit(Some(next()), Cause::Acquire, Some(Broken::Corrupt));
+    let lines = lines(&granted, None, Some(300));
+    assert_eq!(lines[0], json!({"event": "corrupt-break"}));
+    assert_eq!((&lines[1]["event"], lines.len()), (&json!("acquire"), 2));
+}
+
+#[test]
+fn a_refresh_is_one_renew_with_what_the_hold_has_now() {
+    let before = Hold { token: None, ..next() };
+    let renew =
+        json!({"event": "renew", "lock_id": next().lock_id.as_str(), "ttl_sec": 300, "extra": {"fencing_token": 8}});
+    assert_eq!(lines(&commit(Some(next()), Cause::Renew, None), Some(&before), Some(300)), [renew]);
+}
+
+#[test]
+fn a_hold_without_a_lease_or_a_token_says_neither() {
+    let bare = Hold { ttl_sec: 0, token: None, ..next() };
+    let renew = json!({"event": "renew", "lock_id": next().lock_id.as_str()});
+    assert_eq!(lines(&commit(Some(bare), Cause::Renew, None), Some(&next()), None), [renew]);
+}
+
+#[test]
+fn a_release_names_the_part_that_ended() {
+    for (part, name) in [(PartKind::Process, "process"), (PartKind::Owner, "owner")] {
+        let release = json!({"event": "release", "lock_id": VICTIM_ID, "ttl_sec": 60,
+            "extra": {"fencing_token": 7, "part": name}});
+        let removed = commit(None, Cause::Release(part), None);
+        assert_eq!(lines(&removed, Some(&victim()), None), std::slice::from_ref(&release));
+        let rest = Hold { ttl_sec: 60, ..victim() };
+        let remains = commit(Some(rest), Cause::Release(part), None);
+        assert_eq!(lines(&remains, Some(&victim()), None), [release]);
+    }
+}
+
+#[test]
+fn a_break_names_its_victim() {
+    for (cause, name) in [(Cause::ForceBreak, "force-break"), (Cause::StaleBreak, "stale-break")] {
+        let broken = json!({"event": name, "lock_id": VICTIM_ID, "ttl_sec": 60, "extra": {
+            "fencing_token": 7, "pruned_host": "vm", "pruned_owner": "bob", "pruned_pid": 100,
+        }});
+        assert_eq!(lines(&commit(None, cause, None), Some(&victim()), None), [broken]);
+    }
+    // Where an owner part ends beside a guard, the victim is the hold as it was.
+    let rest = Hold { ttl_sec: 5, ..victim() };
+    let line = &lines(&commit(Some(rest), Cause::ForceBreak, None), Some(&victim()), None)[0];
+    assert_eq!((&line["ttl_sec"], &line["extra"]["pruned_owner"]), (&json!(60), &json!("bob")));
+}
+
+#[test]
+fn a_break_of_something_that_names_nobody_names_nobody() {
+    assert_eq!(lines(&commit(None, Cause::ForceBreak, None), None, None), [json!({"event": "force-break"})]);
+    assert_eq!(lines(&commit(None, Cause::CorruptBreak, None), None, None), [json!({"event": "corrupt-break"})]);
+}
+
+#[test]
+fn tidying_is_an_auto_prune_like_any_other() {
+    let pruned = json!({"event": "auto-prune", "lock_id": VICTIM_ID, "extra": {
+        "fencing_token": 7, "pruned_host": "vm", "pruned_owner": "bob", "pruned_pid": 100, "reason": "expired",
+    }});
+    assert_eq!(lines(&commit(None, Cause::Prune, None), Some(&victim()), None), [pruned]);
+}
+
+#[test]
+fn a_refusal_names_the_holder_and_what_was_asked_for() {
+    let denied = Decision::Deny(Denial::Held(holder(victim())));
+    let deny = json!({"event": "deny", "ttl_sec": 300,
+        "extra": {"holder_host": "vm", "holder_owner": "bob", "holder_pid": 100}});
+    assert_eq!(lines(&denied, Some(&victim()), Some(300)), [deny]);
+    let endless = &lines(&denied, Some(&victim()), None)[0];
+    assert_eq!(endless.get("ttl_sec"), None, "nothing was asked for");
+    let huge = &lines(&denied, Some(&victim()), Some(u64::MAX))[0];
+    assert_eq!(huge.get("ttl_sec"), None, "a lease that no record can have");
+}
+
+#[test]
+fn a_refusal_by_the_line_or_by_an_empty_record_is_a_deny_too() {
+    let queued = Decision::Deny(Denial::Queued { ahead: 3 });
+    assert_eq!(lines(&queued, None, Some(5)), [json!({"event": "deny", "ttl_sec": 5, "extra": {"waiters": 3}})]);
+    let empty = Decision::Deny(Denial::BeingWritten);
+    assert_eq!(lines(&empty, None, Some(5)), [json!({"event": "deny", "ttl_sec": 5})]);
+}
+
+#[test]
+fn a_refusal_by_a_freeze_names_the_freeze() {
+    let frozen = Decision::Deny(Denial::Frozen(Some(holder(victim()))));
+    let deny = json!({"event": "freeze-deny", "lock_id": VICTIM_ID,
+        "extra": {"freeze_host": "vm", "freeze_owner": "bob", "freeze_pid": 100}});
+    assert_eq!(lines(&frozen, None, Some(300)), [deny]);
+    assert_eq!(lines(&Decision::Deny(Denial::Frozen(None)), None, Some(300)), [json!({"event": "freeze-deny"})]);
+}
+
+#[test]
+fn what_changes_nothing_and_refuses_no_hold_leaves_no_event() {
+    let silent = [
+        Denial::Newer { version: 2 },
+        Denial::Corrupt { why: "no JSON".into() },
+        Denial::Missing,
+        Denial::NotYours(holder(victim())),
+        Denial::Guarded(holder(victim())),
+        Denial::OtherHold(holder(victim())),
+        Denial::StaleToken { named: 1, current: None },
+        Denial::NotStale(holder(victim())),
+        Denial::Lost(Some(holder(victim()))),
+        Denial::Lost(None),
+        Denial::Kept,
+    ];
+    for denial in silent {
+        let decision = Decision::Deny(denial);
+        assert_eq!(lines(&decision, Some(&victim()), Some(300)), Vec::<Value>::new(), "{decision:?}");
+    }
+    assert_eq!(lines(&Decision::Inside, Some(&victim()), Some(300)), Vec::<Value>::new());
+}
+
+#[test]
+fn a_line_is_exact_to_the_byte() {
+    let granted = commit(Some(next()), Cause::Acquire, Some(Broken::Stale(Staleness::ProcessGone)));
+    let me = asker("alice");
+    let written: Vec<String> =
+        events(&granted, Some(&victim()), Some(300), "build", &me, at("2026-11-15T17:48:13.22130836Z"))
+            .iter()
+            .map(|event| String::from_utf8(event.encode()).expect("a line is UTF-8"))
+            .collect();
+    assert_eq!(
+        written,
+        [
+            concat!(
+                r#"{"ts":"2026-11-15T17:48:13.22130836Z","event":"auto-prune","name":"build","#,
+                r#""lock_id":"5e0000000000000000000000000000f1","owner":"alice","host":"vm","pid":4242,"agent_id":"agent-new","#,
+                r#""extra":{"fencing_token":7,"pruned_host":"vm","pruned_owner":"bob","pruned_pid":100,"reason":"dead_pid"}}"#,
+                "\n"
+            ),
+            concat!(
+                r#"{"ts":"2026-11-15T17:48:13.22130836Z","event":"acquire","name":"build","#,
+                r#""lock_id":"000000000000000000000000000000f2","owner":"alice","host":"vm","pid":4242,"agent_id":"agent-new","#,
+                r#""ttl_sec":300,"extra":{"fencing_token":8}}"#,
+                "\n"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn text_with_newlines_stays_one_line() {
+    let mut me = asker("alice\nbob\r\u{2028}");
+    me.agent_id = String::new();
+    let line = Event::new("renew", "build", &me, at("2026-11-15T18:00:00Z")).with("reason", "a\nb").encode();
+    let line = String::from_utf8(line).expect("a line is UTF-8");
+    assert_eq!(line.find('\n'), Some(line.len() - 1), "one event, one line");
+    assert!(!line.contains("agent_id"), "an empty agent is left out");
+}
+
+#[test]
+fn a_line_of_the_go_program_reads_as_an_event() {
+    let line = concat!(
+        r#"{"ts":"2026-11-15T17:48:13.22130836Z","event":"auto-prune","name":"x","lock_id":"cdc1","owner":"bob","#,
+        r#""host":"vm","pid":29442,"agent_id":"agent-c800","#,
+        r#""extra":{"pruned_host":"vm","pruned_owner":"alice","pruned_pid":29437}}"#,
+    );
+    let event: Event = serde_json::from_str(line).expect("it is an event");
+    assert_eq!((event.event.as_str(), event.pid, event.ttl_sec), ("auto-prune", 29442, 0));
+    assert_eq!(event.extra["pruned_owner"], json!("alice"));
+    assert_eq!(String::from_utf8(event.encode()).expect("a line is UTF-8"), format!("{line}\n"));
+}
+
+#[test]
+fn only_what_took_something_from_somebody_or_froze_is_synced() {
+    let event = |name: &str| Event::new(name, "build", &asker("alice"), at("2026-11-15T18:00:00Z")).is_synced();
+    for name in [
+        "force-break",
+        "stale-break",
+        "corrupt-break",
+        "auto-prune",
+        "token-rebase",
+        "freeze",
+        "unfreeze",
+        "force-unfreeze",
+    ] {
+        assert!(event(name), "{name} could be lost in a power cut");
+    }
+    for name in ["acquire", "renew", "release", "deny", "freeze-deny"] {
+        assert!(!event(name), "{name} costs a sync");
+    }
+}
+
+#[test]
+fn token_order_every_event_about_a_hold_tells_its_token() {
+    let me = asker("alice");
+    let decisions = [
+        commit(Some(next()), Cause::Acquire, Some(Broken::Stale(Staleness::Expired))),
+        commit(Some(next()), Cause::Renew, None),
+        commit(None, Cause::Release(PartKind::Owner), None),
+        commit(None, Cause::ForceBreak, None),
+        commit(None, Cause::StaleBreak, None),
+        commit(None, Cause::Prune, None),
+    ];
+    for decision in decisions {
+        for event in events(&decision, Some(&victim()), None, "build", &me, at("2026-11-15T18:00:00Z")) {
+            let token = token_in(&event.encode());
+            assert!(token == Some(fence(7)) || token == Some(fence(8)), "{} hides its token", event.event);
+        }
+    }
+}
+
+#[test]
+fn token_order_tokens_are_found_in_lines_and_nowhere_else() {
+    for (line, token) in [
+        (r#"{"extra":{"fencing_token":7}}"#, Some(7)),
+        (
+            r#"{"ts":"x","event":"acquire","pid":1,"extra":{"a":[{}],"fencing_token":9007199254740991}}"#,
+            Some((1 << 53) - 1),
+        ),
+        (r#"{"extra":{"fencing_token":null}}"#, None),
+        (r#"{"extra":{"fencing_token":0}}"#, None),
+        (r#"{"extra":{"fencing_token":9007199254740992}}"#, None),
+        (r#"{"extra":{"fencing_token":-1}}"#, None),
+        (r#"{"extra":{"fencing_token":"7"}}"#, None),
+        (r#"{"extra":{"fencing_token":7.0}}"#, None),
+        (r#"{"fencing_token":7}"#, None),
+        (r#"{"extra":{}}"#, None),
+        (r#"{"extra":null}"#, None),
+        ("{}", None),
+        ("", None),
+        ("null", None),
+        (r#"{"extra":{"fencing_token":7}"#, None),
+        (r#"{"extra":{"fencing_token":7}}{"extra":{"fencing_token":8}}"#, None),
+    ] {
+        assert_eq!(token_in(line.as_bytes()), token.map(fence), "{line}");
+    }
+    assert_eq!(token_in(b"{\"extra\":{\"fencing_token\":7}}\n"), Some(fence(7)), "with its newline");
+    assert_eq!(token_in(b"\xff\xfe"), None);
+}
