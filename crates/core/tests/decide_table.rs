@@ -1,0 +1,459 @@
+//! The table of the design, row by row, over everything that can be stored: every kind of slot, every liveness, every state of both
+//! leases, own or another's, frozen or not, with and without others ahead.
+//!
+//! Each asker has a list of sentences from the design. For a case the first sentence that applies says the answer, and the decision
+//! must be that answer to the last member of the record. A sentence that never applies fails the test, too.
+
+mod common {
+    pub(crate) mod askers;
+    pub(crate) mod holds;
+}
+mod table {
+    pub(crate) mod answer;
+    pub(crate) mod case;
+}
+
+use lokt_core::decide::{Bearer, Breaking, Cause, Condition, Grip, Intent};
+use lokt_core::denial::Staleness;
+use lokt_core::hold::{LockId, PartKind, PulseRef};
+use lokt_core::pulse::ProcessRef;
+use table::answer::{Answer, Breaks, Refusal, check};
+use table::case::{Case, Kind, MY_PULSE, STORED_PULSE, TERMS_SEC, every_case, grip, me, stored_id, terms};
+
+/// One sentence of the design.
+struct Row {
+    says: &'static str,
+    applies: fn(&Case) -> bool,
+    answer: fn(&Case) -> Answer,
+}
+
+/// Asks `intent` in every case and holds the answer against the first row that applies.
+fn holds_for_every_case(intent: impl Fn(&Case) -> Intent, rows: &[Row]) {
+    let mut uses = vec![0_usize; rows.len()];
+    for case in every_case() {
+        let number = rows.iter().position(|row| (row.applies)(&case)).expect("the last row applies to every case");
+        let row = &rows[number];
+        check(&case, &intent(&case), &(row.answer)(&case), row.says);
+        uses[number] += 1;
+    }
+    for (row, uses) in rows.iter().zip(uses) {
+        assert!(uses > 0, "no case needs the sentence {:?}", row.says);
+    }
+}
+
+const BEING_WRITTEN: Row = Row {
+    says: "an empty record that is young is being written by somebody else: held",
+    applies: |case| case.kind == Kind::BeingWritten,
+    answer: |_| Answer::Refused(Refusal::BeingWritten),
+};
+const NEWER: Row = Row {
+    says: "a version above 1 is never touched without --force",
+    applies: |case| case.kind == Kind::Newer,
+    answer: |_| Answer::Refused(Refusal::Newer),
+};
+const OTHERS: Row = Row {
+    says: "anyone, live hold, another owner's: refused",
+    applies: |case| case.lives() && !case.mine,
+    answer: |_| Answer::Refused(Refusal::Held),
+};
+const FROZEN: Row = Row {
+    says: "a freeze refuses new holds and reviving an expired hold",
+    applies: |case| case.frozen.is_some(),
+    answer: |_| Answer::Refused(Refusal::Frozen),
+};
+const QUEUED: Row = Row {
+    says: "a name that is free while others wait is not free for who comes later",
+    applies: |case| case.ahead > 0,
+    answer: |case| Answer::Refused(Refusal::Queued(case.ahead)),
+};
+
+fn grant(case: &Case) -> Answer {
+    Answer::Granted(match case.kind {
+        Kind::Corrupt => Breaks::Corrupt,
+        _ if !case.is_held() => Breaks::Nothing,
+        // A process part that has time left can only be over by its process being gone.
+        _ if case.process.runs() => Breaks::Stale(Staleness::ProcessGone),
+        _ => Breaks::Stale(Staleness::Expired),
+    })
+}
+
+#[test]
+fn lock_answers_as_the_table_says() {
+    let rows = [
+        BEING_WRITTEN,
+        NEWER,
+        OTHERS,
+        Row {
+            says: "lock, own live guard: an owner part is added or refreshed, the guard's identity stays",
+            applies: |case| case.process_lives() && case.kind != Kind::Foreign,
+            answer: |_| Answer::OwnerPartBesideProcess,
+        },
+        Row {
+            says: "lock, own owner part, or a record without our fields: refreshed",
+            applies: Case::lives,
+            answer: |_| Answer::OwnerPartAlone,
+        },
+        FROZEN,
+        QUEUED,
+        Row {
+            says: "lock, own hold, expired or with its process gone, nobody waiting, not frozen: same lock id, new token",
+            applies: |case| case.is_held() && case.mine,
+            answer: |_| Answer::Revived,
+        },
+        Row {
+            says: "anyone, nothing or a stale hold: granted, new lock id, new token",
+            applies: |_| true,
+            answer: grant,
+        },
+    ];
+    holds_for_every_case(|_| Intent::Lock(terms()), &rows);
+}
+
+fn guard_with(pulse: Option<PulseRef>, process: ProcessRef, inside: Option<LockId>) -> Intent {
+    Intent::Guard(terms(), Bearer { process, pulse, inside })
+}
+
+const MY_PROCESS: ProcessRef = ProcessRef { pid: 4242, start: 99_000 };
+/// The process of the stored hold.
+const STORED_PROCESS: ProcessRef = ProcessRef { pid: 100, start: 1_000 };
+
+const FROZEN_ADDITION: Row = Row {
+    says: "a freeze refuses every guard that isn't nested, also on one's own hold",
+    applies: |case| case.lives() && case.frozen.is_some(),
+    answer: |_| Answer::Refused(Refusal::Frozen),
+};
+const ADDITION: Row = Row {
+    says: "guard, own owner part: a process part is added, whoever waits",
+    applies: Case::lives,
+    answer: |_| Answer::ProcessPartAdded,
+};
+const GRANTED: Row =
+    Row { says: "anyone, nothing or a stale hold: granted, new lock id, new token", applies: |_| true, answer: grant };
+const TWO_GUARDS: Row = Row {
+    says: "guard, own live guard: refused like anyone else, two terminals of one user exclude each other",
+    applies: Case::process_lives,
+    answer: |_| Answer::Refused(Refusal::Held),
+};
+
+#[test]
+fn guard_answers_as_the_table_says() {
+    let rows = [BEING_WRITTEN, NEWER, OTHERS, TWO_GUARDS, FROZEN_ADDITION, ADDITION, FROZEN, QUEUED, GRANTED];
+    for inside in [None, Some(LockId::from_text("another hold")), Some(LockId::default())] {
+        holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, inside.clone()), &rows);
+    }
+    // A guard is told from its own kind by its pulse: even the same process may not guard twice.
+    holds_for_every_case(|_| guard_with(Some(MY_PULSE), STORED_PROCESS, None), &rows);
+}
+
+#[test]
+fn a_guard_inside_the_stored_hold_runs_at_once_and_changes_nothing() {
+    let rows = [
+        Row {
+            says: "guard inside a guard, and the record still has its lock id: runs at once, releases nothing",
+            applies: Case::is_held,
+            answer: |_| Answer::Inside,
+        },
+        BEING_WRITTEN,
+        NEWER,
+        FROZEN,
+        QUEUED,
+        GRANTED,
+    ];
+    holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, Some(stored_id())), &rows);
+}
+
+#[test]
+fn lock_bind_asks_as_guard_does_and_refreshes_for_the_same_process() {
+    let same = Row {
+        says: "lock --bind, same owner, pid and start time: a refresh, whoever waits or froze",
+        applies: |case| {
+            case.process_lives()
+                && matches!(case.kind, Kind::Bound | Kind::BoundAndOwner)
+                && case.liveness == lokt_core::liveness::Liveness::Alive
+        },
+        answer: |_| Answer::BindingRefreshed,
+    };
+    let rows = [BEING_WRITTEN, NEWER, OTHERS, same, TWO_GUARDS, FROZEN_ADDITION, ADDITION, FROZEN, QUEUED, GRANTED];
+    holds_for_every_case(|_| guard_with(None, STORED_PROCESS, None), &rows);
+}
+
+#[test]
+fn lock_bind_for_another_process_asks_as_guard_does() {
+    let rows = [BEING_WRITTEN, NEWER, OTHERS, TWO_GUARDS, FROZEN_ADDITION, ADDITION, FROZEN, QUEUED, GRANTED];
+    for process in [MY_PROCESS, ProcessRef { pid: 100, start: 2_000 }, ProcessRef { pid: 101, start: 1_000 }] {
+        holds_for_every_case(|_| guard_with(None, process, None), &rows);
+    }
+}
+
+const LOST_WITHOUT_A_TRACE: Row = Row {
+    says: "what is no hold is not the caller's: lost",
+    applies: |case| !case.is_held(),
+    answer: |_| Answer::Refused(Refusal::Lost),
+};
+const LOST: Row =
+    Row { says: "another hold than the caller's: lost", applies: |_| true, answer: |_| Answer::Refused(Refusal::Lost) };
+
+#[test]
+fn a_guards_renewal_answers_as_the_design_says() {
+    let rows = [
+        LOST_WITHOUT_A_TRACE,
+        Row {
+            says: "a renewal that finds its own hold succeeds, however late, whoever waits or froze",
+            applies: |case| matches!(case.kind, Kind::Guard | Kind::GuardAndOwner),
+            answer: |_| Answer::Renewed,
+        },
+        LOST,
+    ];
+    holds_for_every_case(|_| Intent::Renew(grip()), &rows);
+}
+
+#[test]
+fn a_guards_release_answers_as_the_design_says() {
+    let rows = [
+        LOST_WITHOUT_A_TRACE,
+        Row {
+            says: "guard ends: the owner part, if live, is written back with its own since and end",
+            applies: |case| case.kind == Kind::GuardAndOwner && case.owner_lives(),
+            answer: |_| Answer::ProcessPartEnded,
+        },
+        Row {
+            says: "guard ends: else the record is removed",
+            applies: |case| matches!(case.kind, Kind::Guard | Kind::GuardAndOwner),
+            answer: |_| Answer::Removed(Cause::Release(PartKind::Process)),
+        },
+        LOST,
+    ];
+    holds_for_every_case(|_| Intent::Release(grip()), &rows);
+}
+
+#[test]
+fn no_lost_thief_a_renewal_or_release_of_another_hold_touches_nothing() {
+    let strangers = [
+        Grip { lock_id: LockId::from_text("another hold"), ..grip() },
+        Grip { lock_id: LockId::default(), ..grip() },
+        Grip { token: grip().token.map(|_| common::holds::fence(6)), ..grip() },
+        Grip { token: None, ..grip() },
+        Grip { pulse: Some(MY_PULSE), ..grip() },
+        Grip { pulse: Some(PulseRef { ino: 1, ..STORED_PULSE }), ..grip() },
+    ];
+    for stranger in strangers {
+        holds_for_every_case(|_| Intent::Renew(stranger.clone()), &[LOST_WITHOUT_A_TRACE, LOST]);
+        holds_for_every_case(|_| Intent::Release(stranger.clone()), &[LOST_WITHOUT_A_TRACE, LOST]);
+    }
+}
+
+const MISSING: Row = Row {
+    says: "nothing there: no such lock",
+    applies: |case| case.kind == Kind::Free,
+    answer: |_| Answer::Refused(Refusal::Missing),
+};
+const CORRUPT: Row = Row {
+    says: "what is no record is not touched without a flag",
+    applies: |case| case.kind == Kind::Corrupt,
+    answer: |_| Answer::Refused(Refusal::Corrupt),
+};
+const NOT_YOURS: Row = Row {
+    says: "another owner's: not yours, live or not",
+    applies: |case| !case.mine,
+    answer: |_| Answer::Refused(Refusal::NotYours),
+};
+const BESIDE_A_PROCESS: Row = Row {
+    says: "unlock ends the owner part, beside a live guard too",
+    applies: |case| case.owner_lives() && case.process_lives(),
+    answer: |_| Answer::OwnerPartEnded,
+};
+const GUARDED: Row = Row {
+    says: "unlock on a guard's hold without an owner part: not yours to end",
+    applies: |case| case.process_lives() && matches!(case.kind, Kind::Guard | Kind::GuardAndOwner),
+    answer: |_| Answer::Refused(Refusal::Guarded),
+};
+const OWN_PROCESS_ENDS: Row = Row {
+    says: "unlock ends a bound process's hold, or one of a program without our fields, for its owner",
+    applies: Case::process_lives,
+    answer: |_| Answer::Removed(Cause::Release(PartKind::Process)),
+};
+const OWN_LEFTOVER_ENDS: Row = Row {
+    says: "unlock ends what is left of a hold of one's own",
+    applies: |_| true,
+    answer: |case| {
+        Answer::Removed(Cause::Release(if case.has_owner_part() { PartKind::Owner } else { PartKind::Process }))
+    },
+};
+
+#[test]
+fn unlock_answers_as_the_design_says() {
+    let rows = [
+        MISSING,
+        BEING_WRITTEN,
+        NEWER,
+        CORRUPT,
+        NOT_YOURS,
+        BESIDE_A_PROCESS,
+        GUARDED,
+        OWN_PROCESS_ENDS,
+        OWN_LEFTOVER_ENDS,
+    ];
+    holds_for_every_case(|_| Intent::Unlock(Breaking::No, Condition::default()), &rows);
+}
+
+const FORCED_CORRUPT: Row = Row {
+    says: "what is no record is removed by either flag",
+    applies: |case| case.kind == Kind::Corrupt,
+    answer: |_| Answer::Removed(Cause::CorruptBreak),
+};
+
+#[test]
+fn break_stale_breaks_only_what_is_over_in_every_part() {
+    let rows = [
+        MISSING,
+        BEING_WRITTEN,
+        NEWER,
+        FORCED_CORRUPT,
+        Row {
+            says: "--break-stale only if every part is over",
+            applies: Case::lives,
+            answer: |_| Answer::Refused(Refusal::NotStale),
+        },
+        Row {
+            says: "--break-stale removes what is over, whoever's it was",
+            applies: |_| true,
+            answer: |_| Answer::Removed(Cause::StaleBreak),
+        },
+    ];
+    holds_for_every_case(|_| Intent::Unlock(Breaking::Stale, Condition::default()), &rows);
+}
+
+#[test]
+fn force_removes_everything() {
+    let rows = [
+        MISSING,
+        FORCED_CORRUPT,
+        Row { says: "--force removes everything", applies: |_| true, answer: |_| Answer::Removed(Cause::ForceBreak) },
+    ];
+    holds_for_every_case(|_| Intent::Unlock(Breaking::Force, Condition::default()), &rows);
+}
+
+const UNNAMEABLE: [Row; 4] = [MISSING, BEING_WRITTEN, NEWER, CORRUPT];
+
+#[test]
+fn no_lost_thief_a_conditional_unlock_of_another_hold_touches_nothing() {
+    let wrong_id = Condition { lock_id: Some(LockId::from_text("another hold")), token: None };
+    let wrong_token = Condition { lock_id: None, token: Some(6) };
+    let no_token = Condition { lock_id: None, token: Some(0) };
+    let half_right = Condition { lock_id: Some(stored_id()), token: Some(6) };
+    for (condition, refusal) in [
+        (wrong_id, (|_| Answer::Refused(Refusal::OtherHold)) as fn(&Case) -> Answer),
+        (wrong_token, |_| Answer::Refused(Refusal::StaleToken(6))),
+        (no_token, |_| Answer::Refused(Refusal::StaleToken(0))),
+        (half_right, |_| Answer::Refused(Refusal::StaleToken(6))),
+    ] {
+        for breaking in [Breaking::No, Breaking::Stale, Breaking::Force] {
+            let [missing, being_written, newer, corrupt] = UNNAMEABLE;
+            let other =
+                Row { says: "--lock-id and --token make an unlock conditional", applies: |_| true, answer: refusal };
+            let rows = [missing, being_written, newer, corrupt, other];
+            holds_for_every_case(|_| Intent::Unlock(breaking, condition.clone()), &rows);
+        }
+    }
+}
+
+#[test]
+fn a_conditional_unlock_of_the_hold_that_was_meant_is_an_unlock() {
+    let by_id = Condition { lock_id: Some(stored_id()), token: None };
+    let by_token = Condition { lock_id: None, token: Some(7) };
+    let by_both = Condition { lock_id: Some(stored_id()), token: Some(7) };
+    for condition in [by_id, by_token, by_both] {
+        let [missing, being_written, newer, corrupt] = UNNAMEABLE;
+        let forced = Row {
+            says: "--force removes everything that was meant",
+            applies: |_| true,
+            answer: |_| Answer::Removed(Cause::ForceBreak),
+        };
+        let rows = [missing, being_written, newer, corrupt, forced];
+        holds_for_every_case(|_| Intent::Unlock(Breaking::Force, condition.clone()), &rows);
+        let [missing, being_written, newer, corrupt] = UNNAMEABLE;
+        let rows = [
+            missing,
+            being_written,
+            newer,
+            corrupt,
+            NOT_YOURS,
+            BESIDE_A_PROCESS,
+            GUARDED,
+            OWN_PROCESS_ENDS,
+            OWN_LEFTOVER_ENDS,
+        ];
+        holds_for_every_case(|_| Intent::Unlock(Breaking::No, condition.clone()), &rows);
+    }
+}
+
+const NO_HOLD: Row = Row {
+    says: "a batch unlock finds no hold in what is none",
+    applies: |case| !case.is_held(),
+    answer: |_| Answer::Refused(Refusal::Missing),
+};
+
+#[test]
+fn unlock_all_ends_ones_own_owner_parts_and_skips_guards() {
+    let rows = [NO_HOLD, NOT_YOURS, BESIDE_A_PROCESS, GUARDED, OWN_PROCESS_ENDS, OWN_LEFTOVER_ENDS];
+    holds_for_every_case(|_| Intent::UnlockFor(me().owner), &rows);
+}
+
+#[test]
+fn unlock_for_another_owner_is_remembered_as_a_break() {
+    let rows = [
+        NO_HOLD,
+        Row {
+            says: "--owner leaves everybody else's alone",
+            applies: |case| case.mine,
+            answer: |_| Answer::Refused(Refusal::NotYours),
+        },
+        Row {
+            says: "--owner ends an owner part, beside a live guard too",
+            applies: |case| case.owner_lives() && case.process_lives(),
+            answer: |_| Answer::OwnerPartBroken,
+        },
+        GUARDED,
+        Row {
+            says: "--owner ends another's hold: a break",
+            applies: |_| true,
+            answer: |_| Answer::Removed(Cause::ForceBreak),
+        },
+    ];
+    holds_for_every_case(|_| Intent::UnlockFor("bob".into()), &rows);
+}
+
+#[test]
+fn prune_tidies_away_what_expired_and_spares_processes_that_run() {
+    let rows = [
+        MISSING,
+        Row {
+            says: "what is no hold, or one that lives, is kept",
+            applies: |case| !case.is_held() || case.lives(),
+            answer: |_| Answer::Refused(Refusal::Kept),
+        },
+        Row {
+            says: "an expired hold whose process runs is kept: it may be about to renew",
+            applies: Case::process_runs,
+            answer: |_| Answer::Refused(Refusal::Kept),
+        },
+        Row {
+            says: "a hold that has time left but no process is not expired: who asks for the name breaks it",
+            applies: |case| case.process.runs(),
+            answer: |_| Answer::Refused(Refusal::Kept),
+        },
+        Row {
+            says: "an expired hold is tidied away, whoever's it was",
+            applies: |_| true,
+            answer: |_| Answer::Removed(Cause::Prune),
+        },
+    ];
+    holds_for_every_case(|_| Intent::Prune, &rows);
+}
+
+#[test]
+fn the_table_is_whole() {
+    // 4 kinds without leases, 4 with one, 2 with two; liveness, owner, freeze and line each in full.
+    assert_eq!(every_case().count(), (4 + 4 * 3 + 2 * 9) * 4 * 2 * 3 * 2);
+    assert_eq!(TERMS_SEC, 300, "the terms outlast every stored lease that is not endless, so the later end is known");
+}

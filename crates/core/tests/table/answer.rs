@@ -1,0 +1,264 @@
+//! What an answer means for the record, to its last member.
+
+use jiff::Timestamp;
+use lokt_core::decide::{Bearer, Broken, Cause, Decision, Intent, Policy, decide};
+use lokt_core::denial::{Denial, Staleness};
+use lokt_core::hold::{Fence, Hold, Part, PartKind, Parts, RECORD_VERSION};
+use lokt_core::time::Elapsed;
+use serde_json::Map;
+
+use super::case::{Case, FreezeKind, NOW, TERMS_SEC, freeze_holder, fresh_id, me, next_token};
+use crate::common::holds::{at, fence};
+
+/// An answer in the words of the design.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A new hold.
+    Granted(Breaks),
+    /// One's own stale hold: the same lock id, a new token, an owner part and nothing else.
+    Revived,
+    /// An owner part in place of whatever was there.
+    OwnerPartAlone,
+    /// An owner part; the process part and its identity stay.
+    OwnerPartBesideProcess,
+    /// A process part; the owner part stays if it lives.
+    ProcessPartAdded,
+    /// The same process is bound again.
+    BindingRefreshed,
+    /// Inside already.
+    Inside,
+    /// The process part begins again.
+    Renewed,
+    /// The owner part remains.
+    ProcessPartEnded,
+    /// The process part remains.
+    OwnerPartEnded,
+    /// The process part remains, and it was a break.
+    OwnerPartBroken,
+    /// Nothing remains.
+    Removed(Cause),
+    /// No.
+    Refused(Refusal),
+}
+
+/// What a grant breaks first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Breaks {
+    Nothing,
+    Stale(Staleness),
+    Corrupt,
+}
+
+/// Why not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Held,
+    Queued(usize),
+    Frozen,
+    BeingWritten,
+    Newer,
+    Corrupt,
+    Missing,
+    NotYours,
+    Guarded,
+    OtherHold,
+    StaleToken(u64),
+    NotStale,
+    Lost,
+    Kept,
+}
+
+/// Decides `intent` in `case` and holds it against `answer`.
+pub(crate) fn check(case: &Case, intent: &Intent, answer: &Answer, says: &str) {
+    let me = me();
+    if let Some(hold) = case.hold() {
+        assert_eq!(Elapsed::of(&hold, &NOW, &me), case.elapsed(), "the stored times are not what {case:?} says");
+    }
+    let decision = case.with_facts(|facts| decide(intent, facts, &me, &Policy::NAMED));
+    let expected = expected(case, intent, answer);
+    assert_eq!(decision, expected, "{says:?} is false for {intent:?} in {case:?}");
+}
+
+fn expected(case: &Case, intent: &Intent, answer: &Answer) -> Decision {
+    let renew = |hold| commit(Some(hold), Cause::Renew, None);
+    match answer {
+        Answer::Granted(breaks) => {
+            let broken = match breaks {
+                Breaks::Nothing => None,
+                Breaks::Stale(why) => Some(Broken::Stale(*why)),
+                Breaks::Corrupt => Some(Broken::Corrupt),
+            };
+            commit(Some(new_hold(intent)), Cause::Acquire, broken)
+        }
+        Answer::Revived => {
+            let old = case.hold().expect("only a hold is revived");
+            renew(Hold { lock_id: old.lock_id, extra: old.extra, ..new_hold(intent) })
+        }
+        Answer::OwnerPartAlone => renew(ended(signed(case), None, Some(new_owner_part()))),
+        Answer::OwnerPartBesideProcess => {
+            let mut hold = stored(case);
+            hold.reason = Some("asked".into());
+            let process = stored_part(&hold, PartKind::Process);
+            renew(ended(hold, process, Some(new_owner_part())))
+        }
+        Answer::ProcessPartAdded | Answer::BindingRefreshed => {
+            let hold = borne(signed(case), intent);
+            let owner = live_owner_part(case);
+            renew(ended(hold, Some(new_process_part()), owner))
+        }
+        Answer::Inside => Decision::Inside,
+        Answer::Renewed => {
+            let hold = stored(case);
+            let before = stored_part(&hold, PartKind::Process).expect("a guard has a process part");
+            let process = Part { since: NOW.wall, clock_ms: Some(NOW.monotonic_ms), ..before };
+            renew(ended(hold, Some(process), live_owner_part(case)))
+        }
+        Answer::ProcessPartEnded => {
+            let hold = Hold { pulse: None, ..stored(case) };
+            commit(Some(ended(hold, None, live_owner_part(case))), Cause::Release(PartKind::Process), None)
+        }
+        Answer::OwnerPartEnded | Answer::OwnerPartBroken => {
+            let hold = stored(case);
+            let process = stored_part(&hold, PartKind::Process);
+            let was_own = *answer == Answer::OwnerPartEnded;
+            let event = if was_own { Cause::Release(PartKind::Owner) } else { Cause::ForceBreak };
+            commit(Some(ended(hold, process, None)), event, None)
+        }
+        Answer::Removed(event) => commit(None, *event, None),
+        Answer::Refused(refusal) => Decision::Deny(denial(case, *refusal)),
+    }
+}
+
+fn commit(next: Option<Hold>, cause: Cause, broken: Option<Broken>) -> Decision {
+    Decision::Commit { next: next.map(Box::new), cause, broken }
+}
+
+fn denial(case: &Case, refusal: Refusal) -> Denial {
+    let holder = || Box::new(case.holder().expect("there is a hold in the way"));
+    match refusal {
+        Refusal::Held => Denial::Held(holder()),
+        Refusal::Queued(ahead) => Denial::Queued { ahead },
+        Refusal::Frozen => Denial::Frozen(match case.frozen.expect("there is a freeze") {
+            FreezeKind::Known => Some(Box::new(freeze_holder())),
+            FreezeKind::Unreadable => None,
+        }),
+        Refusal::BeingWritten => Denial::BeingWritten,
+        Refusal::Newer => Denial::Newer { version: 2 },
+        Refusal::Corrupt => Denial::Corrupt { why: "no JSON".into() },
+        Refusal::Missing => Denial::Missing,
+        Refusal::NotYours => Denial::NotYours(holder()),
+        Refusal::Guarded => Denial::Guarded(holder()),
+        Refusal::OtherHold => Denial::OtherHold(holder()),
+        Refusal::StaleToken(named) => Denial::StaleToken { named, current: Some(fence(7)) },
+        Refusal::NotStale => Denial::NotStale(holder()),
+        Refusal::Lost => Denial::Lost(case.holder().map(Box::new)),
+        Refusal::Kept => Denial::Kept,
+    }
+}
+
+fn stored(case: &Case) -> Hold {
+    case.hold().expect("the answer is about a stored hold")
+}
+
+fn stored_part(hold: &Hold, kind: PartKind) -> Option<Part> {
+    let parts = hold.parts.as_ref().expect("it is one of ours");
+    match kind {
+        PartKind::Process => parts.process.clone(),
+        PartKind::Owner => parts.owner.clone(),
+    }
+}
+
+/// The owner part, which a writer of the other one copies, or drops when it is over.
+fn live_owner_part(case: &Case) -> Option<Part> {
+    if case.owner_lives() { stored_part(&stored(case), PartKind::Owner) } else { None }
+}
+
+fn new_owner_part() -> Part {
+    Part { since: NOW.wall, ttl_sec: Some(TERMS_SEC), clock_ms: Some(NOW.boottime_ms) }
+}
+
+fn new_process_part() -> Part {
+    Part { since: NOW.wall, ttl_sec: Some(TERMS_SEC), clock_ms: Some(NOW.monotonic_ms) }
+}
+
+/// The stored hold under the asker's name: same lock id, same token, same beginning; new identity.
+fn signed(case: &Case) -> Hold {
+    let me = me();
+    Hold {
+        host: me.host,
+        pid: me.pid,
+        pid_start: me.pid_start,
+        agent_id: me.agent_id,
+        boot_id: me.boot_id,
+        pid_ns: me.pid_ns,
+        fs: me.fs,
+        pulse: None,
+        reason: Some("asked".into()),
+        ..stored(case)
+    }
+}
+
+/// The hold with the process that `intent` brings.
+fn borne(hold: Hold, intent: &Intent) -> Hold {
+    let Intent::Guard(_, Bearer { process, pulse, .. }) = intent else { return hold };
+    Hold { pid: process.pid, pid_start: process.start, pulse: *pulse, ..hold }
+}
+
+/// What a grant stores: everything from the asker, nothing from before. The name is the shell's to fill in.
+fn new_hold(intent: &Intent) -> Hold {
+    let me = me();
+    let hold = Hold {
+        version: RECORD_VERSION,
+        name: String::new(),
+        lock_id: fresh_id(),
+        owner: me.owner,
+        host: me.host,
+        pid: me.pid,
+        pid_start: me.pid_start,
+        agent_id: me.agent_id,
+        acquired: None,
+        ttl_sec: 0,
+        expires_at: None,
+        token: Some(next_token()),
+        parts: None,
+        pulse: None,
+        boot_id: me.boot_id,
+        pid_ns: me.pid_ns,
+        fs: me.fs,
+        held_since: Some(NOW.wall),
+        reason: Some("asked".into()),
+        extra: Map::new(),
+    };
+    match intent {
+        Intent::Guard(..) => ended(borne(hold, intent), Some(new_process_part()), None),
+        _ => ended(hold, None, Some(new_owner_part())),
+    }
+}
+
+/// The hold with these parts and the top level that belongs to them: written now, ends with the later part.
+fn ended(hold: Hold, process: Option<Part>, owner: Option<Part>) -> Hold {
+    let ends: Vec<Option<Timestamp>> = [&process, &owner].into_iter().flatten().map(end_of).collect();
+    // No end is later than any.
+    let end = if ends.contains(&None) { None } else { ends.into_iter().flatten().max() };
+    let ttl_sec = end.map_or(0, |end| end.as_second() - NOW.wall.as_second());
+    Hold {
+        acquired: Some(NOW.wall),
+        ttl_sec,
+        expires_at: end,
+        parts: Some(Parts { process, owner, edited: false }),
+        ..hold
+    }
+}
+
+/// When a part of these tests ends; all of them end on the same fraction of a second.
+fn end_of(part: &Part) -> Option<Timestamp> {
+    let seconds = i64::try_from(part.ttl_sec?).expect("tests write short leases");
+    let end = Timestamp::new(part.since.as_second() + seconds, part.since.subsec_nanosecond());
+    Some(end.expect("tests write times of this century"))
+}
+
+#[test]
+fn the_clocks_of_these_tests_agree() {
+    assert_eq!(NOW.wall, at("2026-11-15T18:00:00.25Z"));
+    assert_eq!(next_token(), Fence::new(8).expect("a token"));
+}
