@@ -1,0 +1,243 @@
+//! The promises over random histories: several owners, processes, machines and boots act on one slot, clocks step and sleep, others
+//! edit the file, and every answer is held against books that are kept apart from it.
+//!
+//! The promises are checked by name in `sim/world.rs` and `sim/act.rs`: one-holder, token-order, no-lost-thief, whole-records,
+//! crash-frees, child-counts, in-order, frozen-means-frozen, no-clock-trust.
+
+mod common {
+    pub(crate) mod arbitrary;
+}
+mod sim {
+    pub(crate) mod act;
+    pub(crate) mod ledger;
+    pub(crate) mod machines;
+    pub(crate) mod steps;
+    pub(crate) mod world;
+}
+
+use common::arbitrary::{any_hold, any_time};
+use jiff::SignedDuration;
+use lokt_core::decide::{
+    Bearer, Breaking, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Slot, Terms, decide,
+};
+use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, Parts, PulseRef};
+use lokt_core::liveness::Liveness;
+use lokt_core::pulse::ProcessRef;
+use lokt_core::record::{self, Parsed};
+use lokt_core::time::{Elapsed, Moment};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use sim::steps::{Step, any_steps};
+use sim::world::World;
+
+/// Shrunk failures are kept here and tried first.
+const REGRESSIONS: &str = "tests/decide_properties.proptest-regressions";
+
+/// At least so many cases; `PROPTEST_CASES` asks for more.
+fn config(cases: u32) -> ProptestConfig {
+    let persistence = FileFailurePersistence::Direct(REGRESSIONS);
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: cases.max(default.cases), failure_persistence: Some(Box::new(persistence)), ..default }
+}
+
+fn run(shared: bool, steps: &[Step]) {
+    let mut world = World::new(shared);
+    for step in steps {
+        world.run(step);
+    }
+}
+
+/// Somebody who asks about a stored hold at some moment.
+#[derive(Debug, Clone)]
+struct Question {
+    hold: Hold,
+    me: Identity,
+    liveness: Liveness,
+    now: Moment,
+    ahead: usize,
+    intent: Intent,
+}
+
+impl Question {
+    fn answer(&self, freeze: Option<Freeze<'_>>) -> Decision {
+        let fresh_id = LockId::from_bits(0xf2);
+        let facts = Facts {
+            slot: Slot::Held(&self.hold),
+            liveness: self.liveness,
+            elapsed: Elapsed::of(&self.hold, &self.now, &self.me),
+            frozen: freeze,
+            line: Line { ahead: self.ahead },
+            next_token: fresh_token(),
+            fresh_id: &fresh_id,
+            now: self.now,
+        };
+        decide(&self.intent, facts, &self.me, &Policy::NAMED)
+    }
+}
+
+/// No hold of these tests has it.
+fn fresh_token() -> Fence {
+    Fence::new(Fence::LIMIT - 1).expect("the last token is one")
+}
+
+fn any_liveness() -> impl Strategy<Value = Liveness> {
+    prop::sample::select(vec![Liveness::Alive, Liveness::Orphan, Liveness::Gone, Liveness::Unknown])
+}
+
+fn any_moment() -> impl Strategy<Value = Moment> {
+    (any_time(), any::<u64>(), any::<u64>()).prop_map(|(wall, monotonic_ms, boottime_ms)| Moment {
+        wall,
+        monotonic_ms,
+        boottime_ms,
+    })
+}
+
+/// Somebody, with even odds of being the holder's owner or on its boot.
+fn any_asker(hold: &Hold) -> impl Strategy<Value = Identity> + use<> {
+    let (owner, boot_id, host) = (hold.owner.clone(), hold.boot_id.clone(), hold.host.clone());
+    (any::<[bool; 4]>(), any::<[i64; 2]>()).prop_map(move |([own, here, clocks, local], [pid, pid_start])| Identity {
+        owner: if own { owner.clone() } else { format!("{owner}'s neighbour") },
+        host: host.clone(),
+        pid,
+        pid_start,
+        agent_id: String::new(),
+        boot_id: if here { boot_id.clone() } else { Some("another boot".into()) },
+        pid_ns: Some(1),
+        boot_clocks: clocks,
+        fs: local.then_some(0xef53),
+    })
+}
+
+fn any_intent(hold: &Hold) -> impl Strategy<Value = Intent> + use<> {
+    let grip = Grip { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };
+    let bound = ProcessRef { pid: hold.pid, start: hold.pid_start };
+    let owner = hold.owner.clone();
+    let terms = any::<Option<u64>>().prop_map(|ttl_sec| Terms { ttl_sec, reason: None });
+    let pulse = Some(PulseRef { number: 1, dev: 2, ino: 3 });
+    prop_oneof![
+        terms.clone().prop_map(Intent::Lock),
+        (terms, any::<bool>()).prop_map(move |(terms, guards)| {
+            Intent::Guard(terms, Bearer { process: bound, pulse: pulse.filter(|_| guards), inside: None })
+        }),
+        Just(Intent::Renew(grip.clone())),
+        Just(Intent::Release(grip)),
+        prop::sample::select(vec![Breaking::No, Breaking::Stale, Breaking::Force])
+            .prop_map(|breaking| Intent::Unlock(breaking, Condition::default())),
+        Just(Intent::UnlockFor(owner)),
+        Just(Intent::Prune),
+    ]
+}
+
+/// Any question about any hold, however odd its numbers.
+fn any_question() -> impl Strategy<Value = Question> {
+    let hold = (any_hold(), any::<bool>()).prop_map(|(mut hold, edited)| {
+        hold.token = hold.token.filter(|token| *token < fresh_token());
+        if let Some(parts) = &mut hold.parts {
+            parts.edited = edited;
+        }
+        hold
+    });
+    hold.prop_flat_map(|hold| {
+        let (me, intent) = (any_asker(&hold), any_intent(&hold));
+        (Just(hold), me, any_liveness(), any_moment(), 0_usize..2, intent)
+    })
+    .prop_map(|(hold, me, liveness, now, ahead, intent)| Question { hold, me, liveness, now, ahead, intent })
+}
+
+/// A question about a hold of this boot whose parts all have their clock readings: the wall clock has no say.
+fn any_question_on_one_boot() -> impl Strategy<Value = Question> {
+    let part = || {
+        prop::option::of((prop::option::of(1_u64..200), 0_u64..200_000, any_time()))
+            .prop_map(|part| part.map(|(ttl_sec, clock_ms, since)| Part { since, ttl_sec, clock_ms: Some(clock_ms) }))
+    };
+    (any_question(), part(), part(), 200_000_u64..400_000, 200_000_u64..400_000, -2_000_000_000_i64..4_000_000_000)
+        .prop_filter_map("a hold has a part", |(question, process, owner, monotonic_ms, boottime_ms, second)| {
+            let parts = Parts { process, owner, edited: false };
+            parts.process.as_ref().or(parts.owner.as_ref())?;
+            let wall = jiff::Timestamp::from_second(second).ok()?;
+            let me = Identity { boot_id: question.hold.boot_id.clone(), boot_clocks: true, ..question.me };
+            let hold = Hold { parts: Some(parts), ..question.hold };
+            let mut intent = question.intent;
+            if let Intent::Lock(terms) | Intent::Guard(terms, _) = &mut intent {
+                // What ends beyond the end of time ends there, wherever the wall stands.
+                terms.ttl_sec = terms.ttl_sec.map(|ttl_sec| ttl_sec % 1_000_000);
+            }
+            Some(Question { hold, me, intent, now: Moment { wall, monotonic_ms, boottime_ms }, ..question })
+        })
+}
+
+/// What a decision says once every wall-clock time is taken out of it.
+fn timeless(decision: &Decision) -> String {
+    let Decision::Commit { next: Some(next), cause, broken } = decision else {
+        return match decision {
+            // The stored hold comes back with its times, which are the same whoever asks.
+            Decision::Deny(denial) => format!("{denial:?}"),
+            other => format!("{other:?}"),
+        };
+    };
+    let bare = |part: &Part| (part.ttl_sec, part.clock_ms);
+    let parts = next.parts.as_ref().map(|parts| (parts.process.as_ref().map(bare), parts.owner.as_ref().map(bare)));
+    let left = next.expires_at.zip(next.acquired).map(|(end, begin)| end.duration_since(begin));
+    format!("{cause:?} {broken:?} {} {:?} {parts:?} {} {left:?}", next.lock_id, next.token, next.ttl_sec)
+}
+
+proptest! {
+    #![proptest_config(config(10_000))]
+
+    #[test]
+    fn every_promise_holds_on_one_machine(steps in any_steps()) {
+        run(false, &steps);
+    }
+
+    #[test]
+    fn every_promise_holds_on_machines_that_share_a_disk(steps in any_steps()) {
+        run(true, &steps);
+    }
+
+    /// Extreme numbers, foreign boots, edited records: nothing panics, and what is to be stored reads back.
+    #[test]
+    fn every_question_has_an_answer_that_can_be_written_down(question in any_question()) {
+        if let Decision::Commit { next: Some(next), .. } = question.answer(None) {
+            prop_assert_eq!(record::parse(&record::encode(&next)), Parsed::Hold(next));
+        }
+    }
+
+    #[test]
+    fn no_clock_trust_a_wall_step_changes_no_decision(
+        question in any_question_on_one_boot(),
+        step_ms in -3_600_000_i64..=3_600_000,
+    ) {
+        let wall = question.now.wall.checked_add(SignedDuration::from_millis(step_ms)).expect("far from the ends of time");
+        let stepped = Question { now: Moment { wall, ..question.now }, ..question.clone() };
+        prop_assert_eq!(timeless(&stepped.answer(None)), timeless(&question.answer(None)), "no-clock-trust");
+    }
+
+    #[test]
+    fn frozen_means_frozen_whatever_is_stored(question in any_question()) {
+        let decision = question.answer(Some(Freeze::Unreadable));
+        if let Decision::Commit { next, cause, .. } = &decision {
+            prop_assert_ne!(*cause, Cause::Acquire, "frozen-means-frozen: a new hold");
+            if let (Some(next), Intent::Lock(_) | Intent::Guard(..)) = (next, &question.intent) {
+                let named = question.hold.token.is_some();
+                prop_assert!(!named || next.token == question.hold.token, "frozen-means-frozen: an expired hold was revived");
+                prop_assert_eq!(next.pulse.filter(|_| next.pulse != question.hold.pulse), None, "frozen-means-frozen: a new guard");
+            }
+        }
+    }
+
+    #[test]
+    fn no_lost_thief_who_holds_something_else_changes_nothing(question in any_question(), other in 0_usize..4) {
+        let stored = &question.hold;
+        let mut grip = Grip { lock_id: stored.lock_id.clone(), token: stored.token, pulse: stored.pulse };
+        match other {
+            0 => grip.lock_id = LockId::from_text(format!("{}0", stored.lock_id)),
+            1 => grip.token = Some(fresh_token()),
+            2 => grip.pulse = Some(PulseRef { number: stored.pulse.map_or(0, |pulse| pulse.number ^ 1), dev: 0, ino: 0 }),
+            _ => grip.token = if stored.token.is_some() { None } else { Some(fresh_token()) },
+        }
+        for intent in [Intent::Renew(grip.clone()), Intent::Release(grip)] {
+            let decision = Question { intent, ..question.clone() }.answer(None);
+            prop_assert!(matches!(decision, Decision::Deny(_)), "no-lost-thief: {:?}", decision);
+        }
+    }
+}
