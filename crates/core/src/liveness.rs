@@ -83,8 +83,8 @@ pub fn weigh(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
     let same_host = hold.host == me.host;
     let clues = if pids_compare(hold, me) { clues } else { clues.without_pids() };
     match &hold.boot_id {
-        // Old records name no boot: the host name is all there is. A pulse that beats is somebody's all the same.
-        None if same_host && clues.pulse == PulseClue::Locked => by_pulse(clues),
+        // Old records name no boot: the host name is all there is. A pulse that beats, or may, is somebody's all the same.
+        None if same_host && matches!(clues.pulse, PulseClue::Locked | PulseClue::Unreadable) => by_pulse(clues),
         None if same_host => by_pid(clues.holder, clues.command),
         None => Liveness::Unknown,
         Some(_) if hold.boot_id == me.boot_id => by_pulse(clues),

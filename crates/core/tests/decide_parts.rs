@@ -106,7 +106,8 @@ fn no_lost_thief_a_guard_whose_place_another_took_has_lost_it() {
     let late = hold_with(Some(Some(5)), Some(None));
     let me = asker("alice");
     let taken = next_of(ask(&late, &guard(Some(60)), Liveness::Alive, now(), &me));
-    assert_eq!((&taken.lock_id, taken.token), (&late.lock_id, late.token), "an added part keeps lock id and token");
+    assert_eq!(taken.lock_id, late.lock_id, "an added part keeps the lock id");
+    assert_ne!(taken.token, late.token, "the first guard may still run, so the second needs a token of its own");
     for intent in [Intent::Renew(grip_of(&late)), Intent::Release(grip_of(&late))] {
         let decision = ask(&taken, &intent, Liveness::Alive, now(), &me);
         assert!(is_lost(&decision), "the first guard acted on the second one's part: {decision:?}");
@@ -123,6 +124,34 @@ fn no_lost_thief_a_guard_whose_part_was_dropped_has_lost_it() {
     assert_eq!(parts_of(&refreshed).process, None, "a refresh drops a part that is over");
     for intent in [Intent::Renew(grip_of(&late)), Intent::Release(grip_of(&late))] {
         assert!(is_lost(&ask(&refreshed, &intent, Liveness::Alive, now(), &me)), "{intent:?} found its part");
+    }
+}
+
+#[test]
+fn a_part_added_to_a_hold_that_nobody_can_have_overtaken_keeps_the_token() {
+    let me = asker("alice");
+    for (hold, liveness) in
+        [(hold_with(None, Some(None)), Liveness::Unknown), (hold_with(Some(Some(5)), Some(None)), Liveness::Gone)]
+    {
+        for intent in [guard(Some(60)), lock(Some(60))] {
+            let next = next_of(ask(&hold, &intent, liveness, now(), &me));
+            assert_eq!(
+                (next.lock_id, next.token),
+                (hold.lock_id.clone(), hold.token),
+                "{intent:?} of a hold that goes on"
+            );
+        }
+    }
+}
+
+#[test]
+fn token_order_a_hold_of_another_boot_goes_on_under_a_new_token() {
+    let mut returned = hold_with(None, Some(None));
+    returned.boot_id = Some("an earlier boot".into());
+    for intent in [guard(None), lock(None)] {
+        let next = next_of(ask(&returned, &intent, Liveness::Unknown, now(), &asker("alice")));
+        assert_eq!(next.lock_id, returned.lock_id, "it is the same hold");
+        assert!(next.token > returned.token, "a power cut may have brought it back after a greater token was given");
     }
 }
 

@@ -73,6 +73,12 @@ impl Question {
         };
         decide(&self.intent, facts, &self.me, &Policy::NAMED)
     }
+
+    fn hold_lives(&self) -> bool {
+        let elapsed = Elapsed::of(&self.hold, &self.now, &self.me);
+        let process = self.liveness != Liveness::Gone && elapsed.process.runs();
+        process || elapsed.owner.runs()
+    }
 }
 
 /// No hold of these tests has it.
@@ -218,8 +224,7 @@ proptest! {
         if let Decision::Commit { next, cause, .. } = &decision {
             prop_assert_ne!(*cause, Cause::Acquire, "frozen-means-frozen: a new hold");
             if let (Some(next), Intent::Lock(_) | Intent::Guard(..)) = (next, &question.intent) {
-                let named = question.hold.token.is_some();
-                prop_assert!(!named || next.token == question.hold.token, "frozen-means-frozen: an expired hold was revived");
+                prop_assert!(question.hold_lives(), "frozen-means-frozen: an expired hold was revived");
                 prop_assert_eq!(next.pulse.filter(|_| next.pulse != question.hold.pulse), None, "frozen-means-frozen: a new guard");
             }
         }

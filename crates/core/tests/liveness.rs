@@ -15,7 +15,8 @@ use lokt_core::liveness::{Clues, Liveness, Process, PulseClue, is_local, weigh};
 
 const NFS: u64 = 0x6969;
 
-const PULSES: [PulseClue; 4] = [PulseClue::None, PulseClue::Misfit, PulseClue::Locked, PulseClue::Free];
+const PULSES: [PulseClue; 5] =
+    [PulseClue::None, PulseClue::Misfit, PulseClue::Unreadable, PulseClue::Locked, PulseClue::Free];
 const PROCESSES: [Process; 3] = [Process::Alive, Process::Dead, Process::Unseen];
 const COMMANDS: [Option<Process>; 4] = [None, Some(Process::Alive), Some(Process::Dead), Some(Process::Unseen)];
 const BOOTS: [Option<&str>; 3] = [None, Some(BOOT), Some("boot-2")];
@@ -39,7 +40,8 @@ enum Machine {
     Same,
     /// The record names no boot, and the host name is ours: an old program's.
     SameByName,
-    /// Another boot of a machine with our name, and both see a file system of one kernel: it went down with its processes.
+    /// Another boot of a machine with our name, and both see a file system of one kernel and the same pids: it went down with its
+    /// processes. (A container can have a boot id of its own; it has its own pids too.)
     SameBeforeItsReboot,
     /// Nothing here can be compared.
     Other,
@@ -51,7 +53,9 @@ fn machine(written: Spot, here: Spot) -> Machine {
         (None, _) if same_name => Machine::SameByName,
         (None, _) => Machine::Other,
         (Some(then), Some(now)) if then == now => Machine::Same,
-        (Some(_), Some(_)) if same_name && is_ext4(written.fs) && is_ext4(here.fs) => Machine::SameBeforeItsReboot,
+        (Some(_), Some(_)) if same_name && is_ext4(written.fs) && is_ext4(here.fs) && same_pids(written, here) => {
+            Machine::SameBeforeItsReboot
+        }
         (Some(_), _) => Machine::Other,
     }
 }
@@ -60,9 +64,13 @@ fn is_ext4(fs: Option<u64>) -> bool {
     fs == Some(EXT4)
 }
 
-/// A pid means something only in the namespace it was read in.
+/// A pid means something only in the namespace it was read in, and only if that is known.
 fn seen(process: Process, written: Spot, here: Spot) -> Process {
-    if written.pid_ns == here.pid_ns { process } else { Process::Unseen }
+    if same_pids(written, here) { process } else { Process::Unseen }
+}
+
+fn same_pids(written: Spot, here: Spot) -> bool {
+    written.pid_ns.is_some() && written.pid_ns == here.pid_ns
 }
 
 /// The verdict by the text of the design.
@@ -82,6 +90,10 @@ fn verdict(written: Spot, here: Spot, clues: Clues) -> Liveness {
     // Somebody keeps the pulse locked: whoever that is, the hold lives. With the guard dead, it is its command.
     if clues.pulse == PulseClue::Locked {
         return if holder == Process::Dead { Liveness::Orphan } else { Liveness::Alive };
+    }
+    // A pulse that can't be looked at may be locked: then nothing proves an end.
+    if clues.pulse == PulseClue::Unreadable {
+        return if holder == Process::Alive { Liveness::Alive } else { Liveness::Unknown };
     }
     // Gone needs: the same boot id, the recorded file, the lock obtained, and the recorded command dead.
     if clues.pulse == PulseClue::Free && machine == Machine::Same {

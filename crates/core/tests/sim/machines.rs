@@ -220,8 +220,8 @@ impl Stage {
             return same_name && !process.alive;
         }
         if !self.shares_kernel(seat, process) {
-            // A disk of one machine, and the machine has started again.
-            return same_name && !self.shared;
+            // A disk of one machine, and the machine has started again. A container may have a boot id of its own without that.
+            return same_name && !self.shared && same_pids;
         }
         let through_pulse = hold.pulse.is_some() && !misfit;
         if through_pulse {

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use lokt_core::decide::{Bearer, Broken, Cause, Decision, Intent, Policy, decide};
 use lokt_core::denial::{Denial, Staleness};
 use lokt_core::hold::{Fence, Hold, Part, PartKind, Parts, RECORD_VERSION};
-use lokt_core::time::Elapsed;
+use lokt_core::liveness::Liveness;
+use lokt_core::time::{Elapsed, Lease};
 use serde_json::Map;
 
 use super::case::{Case, FreezeKind, NOW, TERMS_SEC, freeze_holder, fresh_id, me, next_token};
@@ -181,10 +182,13 @@ fn new_process_part() -> Part {
     Part { since: NOW.wall, ttl_sec: Some(TERMS_SEC), clock_ms: Some(NOW.monotonic_ms) }
 }
 
-/// The stored hold under the asker's name: same lock id, same token, same beginning; new identity.
+/// The stored hold under the asker's name: same lock id, same beginning, new identity. The token stays too, unless a process whose
+/// lease ran out may still run with it.
 fn signed(case: &Case) -> Hold {
     let me = me();
+    let overtaken = case.process != Lease::Absent && !case.process_lives() && case.liveness != Liveness::Gone;
     Hold {
+        token: if overtaken { Some(next_token()) } else { stored(case).token },
         host: me.host,
         pid: me.pid,
         pid_start: me.pid_start,

@@ -39,7 +39,7 @@ impl Flaw {
         (Self::TicketIsToken, super::TOKEN_ORDER),
         (Self::RecordBeforeCounter, super::TOKEN_ORDER),
         (Self::SameTokenOnExpiredRefresh, super::TOKEN_ORDER),
-        (Self::SharedToken, super::ONE_HOLDER),
+        (Self::SharedToken, super::OWN_TOKEN),
         (Self::ReturnedToken, super::NO_RETURN),
         (Self::AnswerBeforeSync, super::ONE_HOLDER),
     ];
