@@ -17,9 +17,9 @@ fn expired() -> Place {
     place
 }
 
-/// The other program breaks what is over and takes the name; false if it is held.
-fn foreign_takes(place: &Place) -> bool {
-    if place.run("foreign", &["exists", "x"]).code != Some(3) {
+/// The other program breaks what is over, or anything with force, and takes the name; false if it is held.
+fn foreign_takes(place: &Place, force: bool) -> bool {
+    if !force && place.run("foreign", &["exists", "x"]).code != Some(3) {
         return false;
     }
     let (since, until) = (wall_text(0), wall_text(600));
@@ -42,12 +42,35 @@ fn reviving_an_expired_hold_does_not_overwrite_whoever_took_it_meanwhile() {
         let (late, taken) = std::thread::scope(|scope| {
             let late = scope.spawn(|| delayed_at(&place, "a", &["lock", "x", "--ttl", "1h"], &call, DELAY_MS));
             pause(Duration::from_millis(DELAY_MS / 2));
-            let taken = foreign_takes(&place);
+            let taken = foreign_takes(&place, false);
             (late.join().expect("it ran"), taken)
         });
         let owner = place.stored("x").and_then(|record| Some(record["owner"].as_str()?.to_owned()));
         assert!(taken, "{call:?}: the delay came before a held it again");
         assert_eq!(owner.as_deref(), Some("foreign"), "one-holder: {call:?}: it was granted to the other program");
+        assert_eq!(late.code, Some(2), "{call:?}: and a is refused: {}", late.stderr);
+    }
+}
+
+#[test]
+fn refreshing_a_hold_that_was_taken_by_force_meanwhile_does_not_take_it_back() {
+    let held = || {
+        let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+        place.take("a", &["x", "--ttl", "1h"]);
+        place
+    };
+    let mut all = calls(&held(), "a", &["lock", "x", "--ttl", "2h"]);
+    all.retain(|call| call.name.starts_with("rename"));
+    for call in all {
+        let place = held();
+        let late = std::thread::scope(|scope| {
+            let late = scope.spawn(|| delayed_at(&place, "a", &["lock", "x", "--ttl", "2h"], &call, DELAY_MS));
+            pause(Duration::from_millis(DELAY_MS / 2));
+            assert!(foreign_takes(&place, true));
+            late.join().expect("it ran")
+        });
+        let owner = place.stored("x").and_then(|record| Some(record["owner"].as_str()?.to_owned()));
+        assert_eq!(owner.as_deref(), Some("foreign"), "no-lost-thief: {call:?}: it was taken by force");
         assert_eq!(late.code, Some(2), "{call:?}: and a is refused: {}", late.stderr);
     }
 }

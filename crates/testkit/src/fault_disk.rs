@@ -132,6 +132,10 @@ impl Disk for FaultDisk {
         self.run(|| self.inner.rename_new(from, to))
     }
 
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        self.run(|| self.inner.exchange(one, other))
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         self.run(|| self.inner.remove(path))
     }

@@ -222,6 +222,14 @@ impl Disk for MemDisk {
         Ok(())
     }
 
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        let mut state = self.state();
+        let (first, second) = (state.ino(one)?, state.ino(other)?);
+        state.names.insert(one.into(), second);
+        state.names.insert(other.into(), first);
+        Ok(())
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         self.state().names.remove(path);
         Ok(())

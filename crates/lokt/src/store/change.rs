@@ -280,11 +280,8 @@ impl Store<'_> {
     ) -> Result<Swapped, Error> {
         let mut aside = None;
         match (broken, judged) {
-            // One's own live record: nobody else may replace it, so we may. One that is over is anybody's.
-            (None, Some(_)) if !is_over => {
-                self.disk.rename(temp, path).at("replace", self.root, path)?;
-                return Ok(Swapped::Done { file: None, aside });
-            }
+            // One's own live record is never missing, not even for a moment. One that is over is anybody's.
+            (None, Some(judged)) if !is_over => return self.replace_judged(temp, path, judged),
             (None, None) => {}
             (broken, judged) => match self.remove_judged(path, judged, broken == Some(Broken::Corrupt))? {
                 Swapped::Again => return Ok(Swapped::Again),
@@ -296,6 +293,35 @@ impl Store<'_> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Swapped::Again),
             Err(error) => Err(Error::io("publish", &self.root.join(path), error)),
         }
+    }
+
+    /// Puts `temp` in the place of the judged record, and of nothing else: they are swapped, and swapped back if it was another one.
+    fn replace_judged(&self, temp: &str, path: &str, judged: Stamp) -> Result<Swapped, Error> {
+        match self.disk.exchange(temp, path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swapped::Again),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.disk.rename(temp, path).at("replace", self.root, path)?;
+                return Ok(Swapped::Done { file: None, aside: None });
+            }
+            Err(error) => return Err(Error::io("replace", &self.root.join(path), error)),
+        }
+        let replaced = self.disk.stamp(temp).at("look at", self.root, temp);
+        if matches!(replaced, Ok(Some(stamp)) if stamp == judged) {
+            let _ = self.disk.remove(temp);
+            return Ok(Swapped::Done { file: None, aside: None });
+        }
+        if let Err(error) = self.disk.exchange(temp, path) {
+            // Whoever doesn't know the mutex has taken our record away meanwhile; theirs goes back, or is kept for people to see.
+            let back = self.disk.rename_new(temp, path);
+            if back.is_err() {
+                self.disk.rename(temp, &self.aside_path(path)?).at("keep", self.root, temp)?;
+            }
+            if error.kind() != io::ErrorKind::NotFound {
+                return Err(Error::io("put back", &self.root.join(path), error));
+            }
+        }
+        replaced.map(|_| Swapped::Again)
     }
 
     /// Takes a judged record away, and nothing else. False: it is another one by now.

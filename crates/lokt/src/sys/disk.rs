@@ -95,6 +95,8 @@ pub trait Disk: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Renames unless something is there (`AlreadyExists`).
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Swaps two files in one step: `NotFound` if either is missing, `Unsupported` if this file system can't.
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()>;
     /// Removes a file; a missing one is fine.
     fn remove(&self, path: &str) -> io::Result<()>;
     /// Which file is there; `None` if nothing is.

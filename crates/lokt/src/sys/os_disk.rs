@@ -428,6 +428,15 @@ impl Disk for OsDisk {
         self.within_both(from, to, |from_dir, from, to_dir, to| Ok(rename_new_at(from_dir, from, to_dir, to)?))
     }
 
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        self.within_both(one, other, |one_dir, one, other_dir, other| {
+            match retry_on_intr(|| renameat_with(one_dir, one, other_dir, other, RenameFlags::EXCHANGE)) {
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Err(io::ErrorKind::Unsupported.into()),
+                done => Ok(done?),
+            }
+        })
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         match self.within(path, Missing::Fail, |dir, name| Ok(retry_on_intr(|| unlinkat(dir, name, AtFlags::empty()))?))
         {
