@@ -568,7 +568,7 @@ impl OsDisk {
             return NoMutex::Io(error);
         }
         let holder = self.mutex_file().and_then(|fd| Ok(fstat(&fd)?)).ok();
-        let holder = holder.and_then(|stat| proc_locks::holder_of(stat.st_ino));
+        let holder = holder.and_then(|stat| proc_locks::holder_of(stat.st_dev, stat.st_ino));
         NoMutex::Busy(holder.unwrap_or_else(|| "a process that can't be seen from here".into()))
     }
 }
