@@ -1,7 +1,10 @@
 //! Nothing odd in `state/` wedges a name or slows it down for good.
 
+use std::time::Duration;
+
 use lokt_testkit::cmd::Place;
-use lokt_testkit::swarm::put;
+use lokt_testkit::strace::{calls, delayed_at};
+use lokt_testkit::swarm::{pause, put};
 
 fn place() -> Place {
     Place::new(env!("CARGO_BIN_EXE_lokt"))
@@ -30,4 +33,29 @@ fn a_token_file_that_is_too_long_costs_one_leap_and_not_one_per_token() {
     let (_, third) = place.take("a", &["c"]);
     assert!(second > first, "token-order");
     assert_eq!(third, second + 1, "it is repaired");
+}
+
+#[test]
+fn state_that_is_deleted_in_the_middle_does_not_make_a_command_fail_that_did_its_work() {
+    const DELAY_MS: u64 = 150;
+    for args in [["unlock", "x"].as_slice(), &["lock", "x", "--ttl", "1h"]] {
+        let held = || {
+            let place = place();
+            place.take("a", &["x"]);
+            place
+        };
+        let mut all = calls(&held(), "a", args);
+        all.retain(|call| call.name == "newfstatat" || call.name == "fstat");
+        for call in all {
+            let place = held();
+            let ended = std::thread::scope(|scope| {
+                let late = scope.spawn(|| delayed_at(&place, "a", args, &call, DELAY_MS));
+                pause(Duration::from_millis(DELAY_MS / 2));
+                std::fs::remove_dir_all(place.root().join("state")).expect("it can be deleted");
+                late.join().expect("it ran")
+            });
+            assert_eq!(ended.code, Some(0), "{args:?} delayed at {call:?}: {}", ended.stderr);
+            assert_eq!(place.stored("x").is_some(), args[0] == "lock", "{args:?} delayed at {call:?}");
+        }
+    }
 }

@@ -307,7 +307,8 @@ impl Store<'_> {
             Err(error) => return Err(Error::io("replace", &self.root.join(path), error)),
         }
         let replaced = self.disk.stamp(temp).at("look at", self.root, temp);
-        if matches!(replaced, Ok(Some(stamp)) if stamp == judged) {
+        // If it is gone, somebody deleted the temp directory at this very moment; ours is in its place all the same.
+        if matches!(replaced, Ok(found) if found.is_none_or(|stamp| stamp == judged)) {
             let _ = self.disk.remove(temp);
             return Ok(Swapped::Done { file: None, aside: None });
         }
@@ -342,7 +343,8 @@ impl Store<'_> {
             Err(error) => return Err(Error::io("remove", &self.root.join(path), error)),
         }
         let moved = self.disk.stamp(&temp).at("look at", self.root, &temp)?;
-        if moved != judged {
+        // If it is gone, somebody deleted the directory at this very moment, and it with it.
+        if moved.is_some() && moved != judged {
             // Somebody who doesn't know the mutex was faster. It goes back; if there is yet another one by now, it is kept for people to see.
             match self.disk.rename_new(&temp, path) {
                 Ok(()) => {}

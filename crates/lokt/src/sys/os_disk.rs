@@ -86,7 +86,14 @@ impl OsDisk {
         if dir.is_empty() {
             return work(opened.root.as_fd(), name);
         }
-        let (fd, cached) = opened.dir(dir, missing)?;
+        let (fd, cached) = match opened.dir(dir, missing) {
+            // A directory above it was deleted after it was opened.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Make => {
+                opened.forget();
+                opened.dir(dir, missing)?
+            }
+            done => done?,
+        };
         match work(fd.as_fd(), name) {
             Err(error) if cached && error.kind() == io::ErrorKind::NotFound && fstat(&fd)?.st_nlink == 0 => {
                 opened.forget();
