@@ -242,3 +242,21 @@ fn a_hold_that_is_given_back_is_released_in_the_log_too() {
         assert!(acquired == released + held || acquired == 0, "audited: call {at}: {held} held, log: {log}");
     }
 }
+
+/// audited: a hold that was broken is named in the log, also where the new one then failed.
+#[test]
+fn what_was_broken_is_in_the_log_even_if_nothing_came_of_it() {
+    for (title, event) in [
+        ("lock over another owner's expired hold", "\"auto-prune\""),
+        ("lock over a corrupt record", "\"corrupt-break\""),
+    ] {
+        let scenario = SCENARIOS.iter().find(|one| one.title == title).expect("there is one");
+        for at in 0..calls_of(scenario) {
+            let world = World::new();
+            let (said, _) = run(&world, scenario, at, Fault::Errno(EIO));
+            let log = String::from_utf8(world.mem.peek("audit.log").unwrap_or_default()).expect("the log is text");
+            let gone = world.mem.peek(RECORD).is_none();
+            assert!(said != Said::Failed || !gone || log.contains(event), "audited: {title}, call {at}: {log}");
+        }
+    }
+}

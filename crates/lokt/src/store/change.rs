@@ -12,7 +12,7 @@
 
 use std::io;
 
-use lokt_core::audit;
+use lokt_core::audit::{self, Event};
 use lokt_core::decide::{Breaking, Broken, Cause, Decision, Intent, Policy, decide};
 use lokt_core::hold::{Fence, Hold, LockId, PartKind};
 use lokt_core::name::LockName;
@@ -79,8 +79,16 @@ struct Commit<'a> {
 
 /// How a commit ended on disk.
 enum Swapped {
-    Done { file: Option<Box<dyn NewFile>>, aside: Option<String> },
+    Done {
+        file: Option<Box<dyn NewFile>>,
+        aside: Option<String>,
+    },
     Again,
+    /// What was there is broken, but ours didn't get in its place: somebody was faster, or it failed.
+    BrokeOnly {
+        aside: Option<String>,
+        failure: Option<Error>,
+    },
 }
 
 impl Store<'_> {
@@ -174,15 +182,19 @@ impl Store<'_> {
             match self.swap(commit)? {
                 Swapped::Again => return Ok(Attempt::Again),
                 Swapped::Done { file: published, aside: moved } => (file, aside) = (published, moved),
+                Swapped::BrokeOnly { aside, failure } => {
+                    let told = self.told(&decision, &view, intent, name, &now, aside.as_ref());
+                    // What was broken comes first; the rest didn't happen.
+                    events.extend(told.into_iter().take(1));
+                    let trail = self.account(&events);
+                    drop(inside);
+                    let _ = self.settle_trail(trail);
+                    return failure.map_or(Ok(Attempt::Again), Err);
+                }
             }
         }
         let before = view.found.hold().cloned();
-        let mut told =
-            audit::events(&decision, before.as_ref(), requested_ttl(intent), name.as_str(), self.me, now.wall);
-        if let (Some(aside), Some(event)) = (&aside, told.first_mut()) {
-            event.extra.insert("aside".into(), aside.clone().into());
-        }
-        events.extend(told);
+        events.extend(self.told(&decision, &view, intent, name, &now, aside.as_ref()));
         let trail = self.account(&events);
         drop(inside);
 
@@ -193,6 +205,24 @@ impl Store<'_> {
         let warnings = self.settle_trail(trail);
         let waiters = view.waiters.len();
         Ok(Attempt::Done(Box::new(Changed { decision, before, waiters, aside, warnings })))
+    }
+
+    /// What the audit log says about a decision.
+    fn told(
+        &self,
+        decision: &Decision,
+        view: &View,
+        intent: &Intent,
+        name: &LockName,
+        now: &Moment,
+        aside: Option<&String>,
+    ) -> Vec<Event> {
+        let before = view.found.hold();
+        let mut told = audit::events(decision, before, requested_ttl(intent), name.as_str(), self.me, now.wall);
+        if let (Some(aside), Some(event)) = (aside, told.first_mut()) {
+            event.extra.insert("aside".into(), aside.clone().into());
+        }
+        told
     }
 
     /// Must `next` be on the disk before it replaces what is there? Then it is prepared first.
@@ -265,8 +295,8 @@ impl Store<'_> {
             let _ = self.disk.remove(&temp);
         }
         Ok(match swapped? {
-            Swapped::Again => Swapped::Again,
             Swapped::Done { aside, .. } => Swapped::Done { file: Some(file), aside },
+            other => other,
         })
     }
 
@@ -284,14 +314,19 @@ impl Store<'_> {
             (None, Some(judged)) if !is_over => return self.replace_judged(temp, path, judged),
             (None, None) => {}
             (broken, judged) => match self.remove_judged(path, judged, broken == Some(Broken::Corrupt))? {
-                Swapped::Again => return Ok(Swapped::Again),
                 Swapped::Done { aside: moved, .. } => aside = moved,
+                other => return Ok(other),
             },
         }
-        match self.disk.rename_new(temp, path) {
-            Ok(()) => Ok(Swapped::Done { file: None, aside }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Swapped::Again),
-            Err(error) => Err(Error::io("publish", &self.root.join(path), error)),
+        let failure = match self.disk.rename_new(temp, path) {
+            Ok(()) => return Ok(Swapped::Done { file: None, aside }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+            Err(error) => Some(Error::io("publish", &self.root.join(path), error)),
+        };
+        match (broken, failure) {
+            (Some(_), failure) => Ok(Swapped::BrokeOnly { aside, failure }),
+            (None, None) => Ok(Swapped::Again),
+            (None, Some(failure)) => Err(failure),
         }
     }
 
@@ -342,7 +377,14 @@ impl Store<'_> {
             Err(error) if !keep && is_full(&error) => return self.unlink_judged(path, judged),
             Err(error) => return Err(Error::io("remove", &self.root.join(path), error)),
         }
-        let moved = self.disk.stamp(&temp).at("look at", self.root, &temp)?;
+        let moved = match self.disk.stamp(&temp).at("look at", self.root, &temp) {
+            Ok(moved) => moved,
+            Err(error) => {
+                // Nobody knows whose it is.
+                let _ = self.disk.rename_new(&temp, path);
+                return Err(error);
+            }
+        };
         // If it is gone, somebody deleted the directory at this very moment, and it with it.
         if moved.is_some() && moved != judged {
             // Somebody who doesn't know the mutex was faster. It goes back; if there is yet another one by now, it is kept for people to see.
