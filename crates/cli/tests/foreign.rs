@@ -74,3 +74,15 @@ fn refreshing_a_hold_that_was_taken_by_force_meanwhile_does_not_take_it_back() {
         assert_eq!(late.code, Some(2), "{call:?}: and a is refused: {}", late.stderr);
     }
 }
+
+#[test]
+fn a_hold_with_a_token_of_another_kind_is_still_a_hold() {
+    for token in ["0", "1760000000000000000", "-1", "1.5", "\"t-17\"", "null"] {
+        let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+        let who = r#""version":1,"name":"x","owner":"foreign","host":"elsewhere","pid":1"#;
+        put(&place.record("x"), format!(r#"{{{who},"acquired_ts":"{}","fencing_token":{token}}}"#, wall_text(0)));
+        assert_eq!(place.run("a", &["lock", "x"]).code, Some(2), "one-holder: a hold with token {token} is one");
+        let (_, ours) = place.take("foreign", &["x"]);
+        assert!(ours >= 1, "its owner's refresh gives it one of ours");
+    }
+}

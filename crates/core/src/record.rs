@@ -180,7 +180,8 @@ impl<'de> Visitor<'de> for RecordVisitor {
                 "acquired_ts" => (acquired_text, hold.acquired) = wall(&mut map, "acquired_ts")?,
                 "ttl_sec" => hold.ttl_sec = or_default(map.next_value()?),
                 "expires_at" => (expires_text, hold.expires_at) = wall(&mut map, "expires_at")?,
-                "fencing_token" => hold.token = token(map.next_value()?)?,
+                // A number that can't be one of our tokens is another program's; it doesn't make its hold less of one.
+                "fencing_token" => hold.token = map.next_value::<Value>()?.as_u64().and_then(Fence::new),
                 "parts" => parts = map.next_value()?,
                 "pulse" => hold.pulse = map.next_value::<Option<PulseText>>()?.map(Into::into),
                 "boot_id" => hold.boot_id = map.next_value()?,
@@ -215,10 +216,6 @@ fn wall<'de, A: MapAccess<'de>>(map: &mut A, member: &str) -> Result<(Cow<'de, s
     let Some(Text(text)) = map.next_value::<Option<Text<'de>>>()? else { return Ok((Cow::default(), None)) };
     let at = parse_wall(&text).ok_or_else(|| A::Error::custom(format!("{member} is not a time")))?;
     Ok((text, Some(at)))
-}
-
-fn token<E: serde::de::Error>(number: Option<u64>) -> Result<Option<Fence>, E> {
-    number.map(|number| Fence::new(number).ok_or_else(|| E::custom("fencing_token out of range"))).transpose()
 }
 
 fn is_written_for(text: &str, acquired: &str, expires: &str) -> bool {
