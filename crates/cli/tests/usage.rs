@@ -1,0 +1,162 @@
+//! What is typed wrong: exit 64, never 2 (which would read as "held"), and nothing is touched.
+
+use serde_json::json;
+
+use crate::common::{Root, put};
+
+const COMMANDS: [&str; 7] = ["lock", "unlock", "status", "exists", "why", "root", "version"];
+
+#[test]
+fn no_command_shows_the_help_as_a_usage_error() {
+    let root = Root::new();
+    let said = root.run("a", "").exits(64, "no command is a usage error");
+    assert!(said.stdout.contains("Usage: lokt <command>"), "the help is shown{said}");
+}
+
+#[test]
+fn help_lists_every_command_and_every_exit_code() {
+    let root = Root::new();
+    for words in ["help", "--help", "-h"] {
+        let said = root.run("a", words).exits(0, "help is no error");
+        for command in COMMANDS {
+            assert!(said.stdout.contains(&format!("\n  {command} ")), "{command} is in the help{said}");
+        }
+        for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "6 ", "64", "65", "69", "75"] {
+            assert!(said.stdout.contains(&format!("\n  {code} ")), "exit code {code} is in the help{said}");
+        }
+        assert_eq!(said.stderr, "", "help is an answer");
+    }
+}
+
+#[test]
+fn each_command_has_its_own_help() {
+    let root = Root::new();
+    for command in COMMANDS {
+        let by_flag = root.run("a", &format!("{command} --help")).exits(0, "help is no error");
+        assert!(by_flag.stdout.contains(&format!("Usage: lokt {command}")), "its usage is shown{by_flag}");
+        assert!(by_flag.stdout.contains("--json"), "every command takes --json{by_flag}");
+        let by_word = root.run("a", &format!("help {command}")).exits(0, "help is no error");
+        assert_eq!(by_word.stdout, by_flag.stdout, "help {command} is {command} --help");
+        assert_eq!(by_flag.stderr, "", "help is an answer");
+    }
+}
+
+#[test]
+fn the_help_of_lock_names_every_flag() {
+    let root = Root::new();
+    let said = root.run("a", "help lock").exits(0, "help is no error");
+    for flag in ["--ttl <DURATION>", "--bind <PID>", "--reason <TEXT>", "--json"] {
+        assert!(said.stdout.contains(flag), "{flag} is in the help{said}");
+    }
+}
+
+#[test]
+fn an_unknown_command_is_named() {
+    let root = Root::new();
+    let said = root.run("a", "lokc build").exits(64, "there is no such command");
+    assert_eq!(said.stderr, "unknown command: lokc\n", "the text scripts know");
+    assert!(said.stdout.contains("Usage: lokt <command>"), "the help is shown{said}");
+    let said = root.run("a", "lokc build --json").exits(64, "there is no such command");
+    assert_eq!(said.failure(), "E_USAGE", "the code is stable");
+    root.run("a", "help lokc").exits(64, "there is no help for it either");
+}
+
+#[test]
+fn what_is_typed_wrong_never_looks_like_held() {
+    let root = Root::new();
+    for words in [
+        "lock",
+        "lock --bogus build",
+        "lock build --bogus",
+        "lock --ttl 5x build",
+        "lock build --ttl",
+        "lock build --ttl 5m --ttl 6m",
+        "lock build --ttl=-5m",
+        "lock build --ttl 200000d",
+        "lock build other",
+        "lock build -ttl 5m",
+        "unlock --bogus",
+        "status --bogus",
+        "status a b",
+        "exists",
+        "why --bogus x",
+        "root --bogus",
+        "version --bogus",
+    ] {
+        let said = root.run("a", words).exits(64, words);
+        assert_eq!(said.stdout, "", "{words}: a usage error is no answer{said}");
+        assert!(said.stderr.starts_with("error: "), "{words}: it says what is wrong{said}");
+        let said = root.run("a", &format!("{words} --json")).exits(64, words);
+        assert_eq!(said.failure(), "E_USAGE", "{words}: the code is stable{said}");
+        assert_eq!(said.stderr, "", "{words}: JSON is all there is{said}");
+    }
+    assert!(!root.path().exists(), "what is typed wrong touches nothing");
+}
+
+#[test]
+fn a_bad_name_is_refused_for_its_reason_before_anything_is_touched() {
+    let root = Root::new();
+    put(&root.outside().join("x/package.json"), "[\"not a lock\"]");
+    let long = "n".repeat(201);
+    for (name, reason) in [
+        ("", "name cannot be empty"),
+        ("/etc/passwd", "absolute paths not allowed"),
+        ("../x/package", "path traversal not allowed"),
+        ("a..b", "path traversal not allowed"),
+        (".", "path traversal not allowed"),
+        ("a/b", "must contain only alphanumeric characters, dots, hyphens, and underscores"),
+        ("a b", "must contain only alphanumeric characters, dots, hyphens, and underscores"),
+        ("a\nb", "must contain only alphanumeric characters, dots, hyphens, and underscores"),
+        ("é", "must contain only alphanumeric characters, dots, hyphens, and underscores"),
+        (&long, "must be at most 200 bytes long"),
+    ] {
+        for command in ["lock", "unlock", "status", "exists", "why"] {
+            let said = root.lokt("a").args([command, name]).run().exits(64, "a bad name is a usage error");
+            let text = format!("error: invalid lock name: {reason}\n");
+            assert!(said.stderr.starts_with(&text), "{command} {name:?}: the text scripts know{said}");
+            let said = root.lokt("a").args([command, name, "--json"]).run().exits(64, "a bad name is a usage error");
+            assert_eq!(said.json()["code"], "E_BAD_NAME", "{command} {name:?}: the code is stable");
+        }
+    }
+    let said = root.lokt("a").args(["lock", "--", "-x"]).run().exits(64, "a name doesn't start with a hyphen");
+    said.notes("must not start with a hyphen", "it says so");
+    assert!(!root.path().exists(), "no root was made");
+    let text = std::fs::read_to_string(root.outside().join("x/package.json")).expect("it is still there");
+    assert_eq!(text, "[\"not a lock\"]", "what is outside the root is not touched");
+}
+
+#[test]
+fn names_with_dots_and_hyphens_are_names() {
+    let root = Root::new();
+    for name in ["a", "A.b_c-9", ".hidden", "x.json", "0"] {
+        root.run("a", &format!("lock {name}")).exits(0, "it is a good name");
+        root.run("b", &format!("lock {name}")).exits(2, "it excludes");
+    }
+    let names: Vec<String> = root
+        .run("b", "status --json")
+        .json()
+        .as_array()
+        .expect("it is a list")
+        .iter()
+        .map(|row| row["name"].as_str().expect("it has a name").to_owned())
+        .collect();
+    assert_eq!(names, [".hidden", "0", "A.b_c-9", "a", "x.json"], "all are listed, in order");
+}
+
+#[test]
+fn words_after_two_dashes_are_no_flags() {
+    let root = Root::new();
+    root.run("a", "lock -- build").exits(0, "a name may follow two dashes");
+    let said = root.run("a", "lock -- build --json").exits(64, "what follows two dashes is a word");
+    assert_eq!(said.stdout, "", "and doesn't ask for JSON");
+}
+
+#[test]
+fn a_json_failure_has_exactly_four_members() {
+    let root = Root::new();
+    let said = root.run("a", "lock build --bogus --json").exits(64, "there is no such flag");
+    assert_eq!(said.members(), ["status", "code", "message", "hint"], "the failure object");
+    let json = said.json();
+    assert_eq!(json["message"], "unexpected argument '--bogus' found", "it says what is wrong");
+    assert_eq!(json["hint"], json!("`lokt lock --help` shows the usage"), "it says what to type");
+}
