@@ -51,6 +51,26 @@ fn the_help_of_lock_names_every_flag() {
 }
 
 #[test]
+fn help_about_help_is_help() {
+    let root = Root::new();
+    let help = root.run("a", "help").exits(0, "help is no error").stdout;
+    for words in ["help help", "help --help", "--help --help", "-h -h", "--help help"] {
+        assert_eq!(root.run("a", words).exits(0, "help is no error").stdout, help, "{words} is help");
+    }
+    root.run("a", "--help lock")
+        .exits(0, "help is no error")
+        .says("Usage: lokt lock", "a topic may follow the flag too");
+}
+
+#[test]
+fn help_takes_one_topic() {
+    let root = Root::new();
+    root.run("a", "help lock unlock").exits(64, "one topic is enough").notes("'unlock'", "the extra word is named");
+    let said = root.run("a", "help lock unlock --json").exits(64, "one topic is enough");
+    assert_eq!(said.failure(), "E_USAGE", "the code is stable");
+}
+
+#[test]
 fn an_unknown_command_is_named() {
     let root = Root::new();
     let said = root.run("a", "lokc build").exits(64, "there is no such command");

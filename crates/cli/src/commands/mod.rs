@@ -57,28 +57,50 @@ fn help() -> String {
 
 /// Runs the command that the words ask for.
 pub(crate) fn run(words: &[OsString]) -> Report {
-    let Some(command) = words.first() else { return Report::new(Exit::Usage).text(help()) };
-    let rest = &words[1..];
-    match command.to_str() {
-        Some("lock") => parsed("lock", rest, lock::run),
-        Some("unlock") => parsed("unlock", rest, unlock::run),
-        Some("status") => parsed("status", rest, status::run),
-        Some("exists") => parsed("exists", rest, exists::run),
-        Some("why") => parsed("why", rest, why::run),
-        Some("root") => parsed("root", rest, root::run),
-        Some("version" | "--version" | "-V") => parsed("version", rest, version::run),
-        Some("help" | "--help" | "-h") => match rest.first() {
-            None => Report::new(Exit::Done).text(help()),
-            Some(topic) => run(&[topic.clone(), "--help".into()]),
+    let Some((first, rest)) = words.split_first() else { return Report::new(Exit::Usage).text(help()) };
+    match (first.to_str().and_then(command), first.to_str()) {
+        (Some(run), _) => run(rest),
+        (None, Some("help" | "--help" | "-h")) => help_about(rest),
+        _ => unknown(first, rest),
+    }
+}
+
+/// What runs a command, given the words after it. Only that command's parser is built.
+fn command(name: &str) -> Option<fn(&[OsString]) -> Report> {
+    Some(match name {
+        "lock" => |rest| parsed("lock", rest, lock::run),
+        "unlock" => |rest| parsed("unlock", rest, unlock::run),
+        "status" => |rest| parsed("status", rest, status::run),
+        "exists" => |rest| parsed("exists", rest, exists::run),
+        "why" => |rest| parsed("why", rest, why::run),
+        "root" => |rest| parsed("root", rest, root::run),
+        "version" | "--version" | "-V" => |rest| parsed("version", rest, version::run),
+        _ => return None,
+    })
+}
+
+fn help_about(topics: &[OsString]) -> Report {
+    match topics {
+        [] => Report::new(Exit::Done).text(help()),
+        [topic] => match (topic.to_str().and_then(command), topic.to_str()) {
+            (Some(run), _) => run(&["--help".into()]),
+            (None, Some("help" | "--help" | "-h")) => help_about(&[]),
+            _ => unknown(topic, &[]),
         },
-        _ => {
-            let command = crate::show::clean(&command.to_string_lossy());
-            let failure = Failure::usage(format!("unknown command: {command}"));
-            match Format::of(asks_for_json(rest)) {
-                Format::Json => failure.hint("`lokt help` lists the commands").report(Format::Json),
-                Format::Text => Report::new(Exit::Usage).note(format!("unknown command: {command}")).text(help()),
-            }
+        [_, extra, ..] => {
+            let extra = crate::show::clean(&extra.to_string_lossy());
+            let failure = Failure::usage(format!("unexpected argument '{extra}' found"));
+            failure.hint("`lokt help` lists the commands").report(Format::of(asks_for_json(topics)))
         }
+    }
+}
+
+fn unknown(command: &OsString, rest: &[OsString]) -> Report {
+    let command = crate::show::clean(&command.to_string_lossy());
+    let message = format!("unknown command: {command}");
+    match Format::of(asks_for_json(rest)) {
+        Format::Json => Failure::usage(message).hint("`lokt help` lists the commands").report(Format::Json),
+        Format::Text => Report::new(Exit::Usage).note(message).text(help()),
     }
 }
 
