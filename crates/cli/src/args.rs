@@ -11,6 +11,7 @@ pub(crate) fn lock_name(text: &str) -> Result<LockName, Failure> {
     LockName::new(text).map_err(|bad| {
         let code = crate::exit::Exit::Usage;
         Failure::new(code, "E_BAD_NAME", format!("invalid lock name: {bad}"))
+            .hint("a name has letters, digits, dots, hyphens and underscores, like `release-1.2`")
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use lokt::ErrorKind;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -133,7 +134,19 @@ impl Failure {
 
 impl From<lokt::Error> for Failure {
     fn from(error: lokt::Error) -> Self {
-        let hint = error.next_step().map(Into::into);
-        Self { exit: Exit::of_error(&error), code: error.code(), message: error.to_string(), hint }
+        let hint = error.next_step().map_or_else(|| next_step(error.kind()).to_owned(), Into::into);
+        Self { exit: Exit::of_error(&error), code: error.code(), message: error.to_string(), hint: Some(hint) }
+    }
+}
+
+/// What to do about an error that came without advice of its own.
+fn next_step(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Io | ErrorKind::NotARecord | ErrorKind::Unusable => {
+            "`lokt root` shows which root is used and how it was found"
+        }
+        ErrorKind::Newer => "upgrade lokt",
+        ErrorKind::Busy => "try again",
+        ErrorKind::NoProcess => "`--bind` takes the pid of a running process; in a shell, $$ is the shell's own",
     }
 }

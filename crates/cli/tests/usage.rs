@@ -135,7 +135,7 @@ fn a_bad_name_is_refused_for_its_reason_before_anything_is_touched() {
             let text = format!("error: invalid lock name: {reason}\n");
             assert!(said.stderr.starts_with(&text), "{command} {name:?}: the text scripts know{said}");
             let said = root.lokt("a").args([command, name, "--json"]).run().exits(64, "a bad name is a usage error");
-            assert_eq!(said.json()["code"], "E_BAD_NAME", "{command} {name:?}: the code is stable");
+            assert_eq!(said.failure(), "E_BAD_NAME", "{command} {name:?}: the code is stable");
         }
     }
     let said = root.lokt("a").args(["lock", "--", "-x"]).run().exits(64, "a name doesn't start with a hyphen");
@@ -179,4 +179,58 @@ fn a_json_failure_has_exactly_four_members() {
     let json = said.json();
     assert_eq!(json["message"], "unexpected argument '--bogus' found", "it says what is wrong");
     assert_eq!(json["hint"], json!("`lokt lock --help` shows the usage"), "it says what to type");
+}
+
+#[test]
+fn a_negative_ttl_is_told_so_however_it_is_typed() {
+    let root = Root::new();
+    for words in ["lock build --ttl -5m", "lock build --ttl=-5m", "lock --ttl -5m build", "lock build --ttl -1"] {
+        let said = root.run("a", words).exits(64, "no lease is negative");
+        said.notes("TTL must be positive (e.g., 5m, 1h)", "the text scripts know");
+    }
+    let said = root.run("a", "lock build --ttl --json").exits(64, "a flag is no duration");
+    said.says("not a duration", "it says what is wrong");
+}
+
+#[test]
+fn what_is_missing_is_named_in_json_too() {
+    let root = Root::new();
+    for command in ["lock", "exists", "why"] {
+        let json = root.run("a", &format!("{command} --json")).exits(64, "a name is needed").json();
+        let expected = "the following required arguments were not provided: <NAME>";
+        assert_eq!(json["message"], expected, "{command} says what is missing");
+    }
+}
+
+#[test]
+fn a_flag_with_one_dash_is_told_about_the_other() {
+    let root = Root::new();
+    for words in ["lock build -ttl 5m", "lock -ttl=5m build", "unlock -force build", "status -json"] {
+        let flag = ["ttl", "force", "json"].into_iter().find(|flag| words.contains(flag)).expect("it is one of them");
+        let said = root.run("a", words).exits(64, "flags have two dashes");
+        said.notes(&format!("hint: flags have two dashes: --{flag}"), "it says what was meant");
+    }
+    let json = root.run("a", "lock build -ttl 5m --json").exits(64, "flags have two dashes").json();
+    assert_eq!(json["hint"], "flags have two dashes: --ttl", "in JSON too");
+}
+
+#[test]
+fn nobody_is_advised_to_lock_a_flag() {
+    let root = Root::new();
+    let said = root.run("a", "lock build --forse").exits(64, "there is no such flag");
+    assert!(!said.stderr.contains("as a value"), "a flag can't be a name{said}");
+    let said = root.run("a", "unlock build --forse").exits(64, "there is no such flag");
+    said.notes("'--force'", "but a flag that is nearly right is suggested");
+}
+
+#[test]
+fn what_is_typed_is_shown_without_its_control_characters() {
+    let root = Root::new();
+    root.lokt("a").args(["lock", "--x\u{1b}[31m"]).run().exits(64, "no such flag").notes("--x\\u{1b}[31m", "escaped");
+    root.lokt("a").args(["\u{1b}[31m"]).run().exits(64, "no such command").notes("\\u{1b}[31m", "escaped");
+    root.lokt("a")
+        .args(["lock", "x", "--ttl", "\u{9b}5m"])
+        .run()
+        .exits(64, "no duration")
+        .notes("\\u{9b}5m", "escaped");
 }

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// The lock's name: letters, digits, dots, hyphens and underscores
     name: String,
     /// End it by itself after this long (90, 1500ms, 90s, 5m, 1h30m, 2d; rounded up to seconds)
-    #[arg(long, value_name = "DURATION", value_parser = parse_ttl)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
     ttl: Option<Duration>,
     /// End it when this process ends
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i64).range(1..))]

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -126,14 +126,33 @@ fn parsed<A: Parser + Formatted>(
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Report::new(Exit::Done).text(error.render().to_string())
         }
-        Err(error) if asks_for_json(rest) => {
-            let text = error.render().to_string();
-            let message = text.lines().next().unwrap_or_default();
-            let message = message.strip_prefix("error: ").unwrap_or(message).to_owned();
-            Failure::usage(message).hint(format!("`lokt {name} --help` shows the usage")).report(Format::Json)
-        }
-        Err(error) => Report::new(Exit::Usage).note(error.render().to_string().trim_end().to_owned()),
+        Err(error) => mistyped(name, &A::command(), rest, error),
     }
+}
+
+/// Says what is wrong with the words after a command.
+fn mistyped(name: &str, command: &clap::Command, rest: &[OsString], mut error: clap::Error) -> Report {
+    // It would advise to pass a flag as a name, after two dashes; no name starts with one.
+    error.remove(ContextKind::Suggested);
+    let text = error.render().to_string();
+    let hint = single_dash(command, rest).map(|flag| format!("flags have two dashes: --{flag}"));
+    if asks_for_json(rest) {
+        let message: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        let message = message.join(" ");
+        let message = message.strip_prefix("error: ").unwrap_or(&message);
+        let hint = hint.unwrap_or_else(|| format!("`lokt {name} --help` shows the usage"));
+        return Failure::usage(message).hint(hint).report(Format::Json);
+    }
+    let lines = text.trim_end().lines().map(crate::show::clean);
+    Report::new(Exit::Usage).notes(lines).notes(hint.map(|hint| format!("hint: {hint}")))
+}
+
+/// A long flag of the command that was given with one dash, as the flags of old lokt could be.
+fn single_dash(command: &clap::Command, rest: &[OsString]) -> Option<String> {
+    let words = rest.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()?.strip_prefix('-'));
+    let mut flags = words.map(|word| word.split('=').next().unwrap_or(word));
+    let is_flag = |word: &str| command.get_arguments().any(|flag| flag.get_long() == Some(word));
+    flags.find(|word| is_flag(word)).map(ToOwned::to_owned)
 }
 
 fn asks_for_json(words: &[OsString]) -> bool {

@@ -108,7 +108,9 @@ fn none(format: Format) -> Report {
 
 fn missing(name: &LockName, format: Format) -> Report {
     match format {
-        Format::Json => Failure::new(Exit::Missing, "E_NOT_FOUND", deny::not_found(name.as_str())).report(format),
+        Format::Json => Failure::new(Exit::Missing, "E_NOT_FOUND", deny::not_found(name.as_str()))
+            .hint("`lokt status` lists what is held")
+            .report(format),
         Format::Text => Report::new(Exit::Missing).note(deny::not_found(name.as_str())),
     }
 }
