@@ -50,6 +50,11 @@ pub(crate) fn holder_line(hold: &Hold) -> String {
     format!("{}{agent}@{} (pid {})", clean(&hold.owner), clean(&hold.host), hold.pid)
 }
 
+/// Why it was taken, if that was said.
+pub(crate) fn reason(hold: &Hold) -> Option<&str> {
+    hold.reason.as_deref().filter(|reason| !reason.is_empty())
+}
+
 /// What will end a live hold, in words.
 pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
     let hold = &holder.hold;
@@ -128,7 +133,8 @@ pub(crate) fn refusal(name: &str, denial: &Denial, me: &str, now: Timestamp) -> 
 fn not_stale(name: &str, holder: &Holder) -> String {
     let who = owner_at(&holder.hold);
     if holder.part_lives(PartKind::Owner) {
-        return format!("lock {name} held by {who} is not stale (its lease is not over)");
+        let why = if holder.left_ms().is_some() { "its lease is not over" } else { "it has no TTL" };
+        return format!("lock {name} held by {who} is not stale ({why})");
     }
     match holder.liveness {
         Liveness::Orphan => {

@@ -488,3 +488,36 @@ fn the_record_of_another_implementation_is_never_half_ours() {
     assert!(after["fencing_token"].as_u64().is_some(), "a record without a token gets one");
     assert_ne!(after["parts"], Value::Null, "it has our parts now");
 }
+
+#[test]
+fn a_lock_held_in_two_ways_says_what_ends_both() {
+    let (root, sleeper) = (Root::new(), Sleeper::new());
+    let pid = sleeper.pid();
+    root.run("a", "lock build --ttl 10m").exits(0, "it is free");
+    let said = root.run("a", &format!("lock build --bind {pid} --ttl 5m")).exits(0, "a process part is added");
+    said.notes(&format!("note: it ends when both have happened: process {pid} ends (at the latest at "), "the process")
+        .notes("), `lokt unlock build` (at the latest at ", "and the owner's TTL, which comes later");
+    let said = root.run("a", "lock build").exits(0, "the owner part loses its end");
+    assert!(said.stderr.ends_with("), `lokt unlock build`\n"), "now only an unlock ends it{said}");
+}
+
+#[test]
+fn who_is_refused_by_ones_own_bound_process_hears_that_it_is_ones_own() {
+    let (root, one, two) = (Root::new(), Sleeper::new(), Sleeper::new());
+    root.run("a", &format!("lock build --bind {}", one.pid())).exits(0, "it is free");
+    let said = root.run("a", &format!("lock build --bind {}", two.pid())).exits(2, "two processes exclude each other");
+    said.notes(&format!("hint: it is yours, held by process {}", one.pid()), "`why` would say that lock succeeds");
+}
+
+#[test]
+fn an_empty_reason_is_none() {
+    let root = Root::new();
+    root.run("a", "lock build --reason first").exits(0, "it is free");
+    root.lokt("a").args(["lock", "build", "--reason", ""]).run().exits(0, "it is a's");
+    for words in ["lock build", "status build", "why build"] {
+        let said = root.run("b", words);
+        assert!(!format!("{}{}", said.stdout, said.stderr).to_lowercase().contains("reason"), "none is shown{said}");
+    }
+    let json = root.run("b", "lock build --json").exits(2, "it is held").json();
+    assert_eq!(json.get("holder_reason"), None, "none is in the JSON");
+}

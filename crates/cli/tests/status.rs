@@ -380,3 +380,26 @@ fn the_helper_finds_only_outer_members() {
     assert_eq!(members(&text), ["a", "c"], "inner members are not counted");
     assert_eq!(members(&Value::Null.to_string()), [""; 0], "what is no object has none");
 }
+
+#[test]
+fn an_end_that_is_not_in_the_record_is_shown_all_the_same() {
+    let (root, mut sleeper) = (Root::used(), Sleeper::new());
+    let mut old = alive(go_lease("old", "a", 600, 300));
+    old.as_object_mut().expect("a record is an object").remove("expires_at");
+    root.put_record("old", &old);
+    root.run("c", "status old").exits(0, "it is held").says("expires:  ", "an old record ends too");
+    root.run("a", &format!("lock both --bind {}", sleeper.pid())).exits(0, "it is free");
+    root.run("a", "lock both --ttl 5m").exits(0, "an owner part is added");
+    root.run("c", "status both").exits(0, "it is held").says("expires:  never (no TTL)\n", "the process has no end");
+    sleeper.end();
+    root.run("c", "status both").exits(0, "it is held").says("(in 4m", "now the owner's end counts");
+}
+
+#[test]
+fn a_lock_without_an_end_says_so() {
+    let root = Root::new();
+    root.run("a", "lock build").exits(0, "it is free");
+    root.run("c", "status build")
+        .exits(0, "it is held")
+        .says("expires:  never (no TTL)\n", "until when is always said");
+}

@@ -396,3 +396,43 @@ fn a_refused_unlock_says_it_in_the_same_json_shape() {
     }
     assert_ne!(json["holder_pid"], Value::from(NO_PID), "it is this process");
 }
+
+#[test]
+fn what_still_holds_it_is_called_by_its_name() {
+    let (root, sleeper) = (Root::new(), Sleeper::new());
+    root.run("a", &format!("lock build --bind {}", sleeper.pid())).exits(0, "it is free");
+    root.run("a", "lock build").exits(0, "an owner part is added");
+    let said = root.run("a", "unlock build").exits(0, "the owner part ends");
+    said.notes(&format!("note: the process it is bound to (pid {}) still holds it", sleeper.pid()), "it is no guard");
+}
+
+#[test]
+fn break_stale_on_a_lock_without_a_ttl_does_not_speak_of_a_lease() {
+    let root = Root::new();
+    root.run("a", "lock build").exits(0, "it is free");
+    root.run("b", "unlock --break-stale build")
+        .exits(1, "it is held")
+        .notes("is not stale (it has no TTL)", "it says why");
+}
+
+#[test]
+fn another_owners_stale_lock_needs_no_force() {
+    let root = Root::used();
+    root.put_record("build", &go_lease("build", "a", 60, -5));
+    root.run("b", "unlock build")
+        .exits(4, "it is a's")
+        .notes("`lokt unlock --break-stale build`", "less than force is enough");
+    root.run("b", "unlock --break-stale build").exits(0, "and works");
+}
+
+#[test]
+fn an_owner_that_cannot_be_typed_is_not_shown_as_a_command() {
+    let root = Root::new();
+    for (owner, shown) in
+        [("it's me", "`LOKT_OWNER='it'\\''s me' lokt unlock build`"), ("two\nlines", "`lokt unlock build`")]
+    {
+        root.lokt(owner).args(["lock", "build"]).run().exits(0, "it is free");
+        root.run("b", "unlock build").exits(4, "it isn't b's").notes(shown, "what is shown can be typed");
+        root.run("b", "unlock --force build").exits(0, "force takes it");
+    }
+}

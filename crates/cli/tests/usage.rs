@@ -234,3 +234,15 @@ fn what_is_typed_is_shown_without_its_control_characters() {
         .exits(64, "no duration")
         .notes("\\u{9b}5m", "escaped");
 }
+
+#[test]
+fn words_that_are_no_text_are_usage_errors() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let root = Root::new();
+    let word = std::ffi::OsStr::from_bytes(b"bui\xffld");
+    for command in ["lock", "unlock", "status", "exists", "why"] {
+        root.lokt("a").args([std::ffi::OsStr::new(command), word]).run().exits(64, "a name is text");
+    }
+    root.lokt("a").args([word]).run().exits(64, "a command is text");
+    assert!(!root.path().exists(), "nothing was touched");
+}

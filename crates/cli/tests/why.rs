@@ -290,3 +290,22 @@ fn a_bound_lock_shows_its_process() {
         .says(&format!("(PID {pid}, alive)"), "the evidence")
         .says(&format!("    Until: process {pid} ends\n"), "what to wait for");
 }
+
+#[test]
+fn ones_own_lock_is_not_said_to_hang_on_a_dead_process() {
+    let root = Root::new();
+    root.run("a", "lock build").exits(0, "it is free");
+    let json = root.run("a", "why build --json").exits(0, "lock would refresh it").json();
+    let message = json["reasons"][0]["message"].as_str().expect("it is a text");
+    assert!(message.contains("no process is behind it") && !message.contains("dead"), "it hangs on none: {message}");
+}
+
+#[test]
+fn ones_own_stale_lock_is_taken_again_not_broken() {
+    let root = Root::used();
+    root.put_record("build", &go_lease("build", "a", 60, -5));
+    root.run("a", "why build")
+        .exits(0, "lock would refresh it")
+        .says("  - lokt lock build  (takes it again, with a new token)\n", "what lock would do")
+        .says("  - lokt unlock build  (removes it)\n", "and what unlock would");
+}

@@ -32,7 +32,7 @@ pub use locks::{
 };
 pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};
 pub use lokt_core::denial::{Denial, Holder, Staleness};
-pub use lokt_core::hold::{Fence, Hold, Identity, LockId, PartKind};
+pub use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, PartKind};
 pub use lokt_core::liveness::Liveness;
 pub use lokt_core::name::{BadName, LockName};
 pub use lokt_core::{duration, time};

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::report::{Format, Report};
-use crate::show::{clean, quoted, refusal, seconds, seconds_since, until};
+use crate::show::{clean, quoted, reason, refusal, seconds, seconds_since, until};
 
 /// The `blocked` object. Members that would be empty are left out.
 #[derive(Serialize, Default)]
@@ -60,7 +60,7 @@ pub(crate) fn report(lokt: &Lokt, name: &str, refused: &Refusal, format: Format)
     let now = lokt.now().wall;
     let me = format!("{}@{}", clean(&lokt.me().owner), clean(&lokt.me().host));
     let message = refusal(name, &refused.denial, &me, now);
-    let hint = hint(name, &refused.denial);
+    let hint = hint(name, &refused.denial, &lokt.me().owner);
     let report = Report::new(Exit::of_denial(&refused.denial));
     match format {
         Format::Json => report.json(&blocked(lokt, name, refused, message, hint, now)),
@@ -81,7 +81,7 @@ fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {
             lines.push(format!("  since:   {}", show_wall_seconds(began)));
         }
         lines.push(format!("  until:   {}", until(holder, now)));
-        if let Some(reason) = &holder.hold.reason {
+        if let Some(reason) = reason(&holder.hold) {
             lines.push(format!("  reason:  {}", clean(reason)));
         }
     }
@@ -91,8 +91,13 @@ fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {
     lines
 }
 
-fn hint(name: &str, denial: &Denial) -> Option<String> {
+fn hint(name: &str, denial: &Denial, me: &str) -> Option<String> {
     Some(match denial {
+        // Refused to oneself: it is bound to, or guarded by, another process.
+        Denial::Held(holder) if holder.hold.owner == me => format!(
+            "it is yours, held by process {}; `lokt lock {name}` joins it, `lokt unlock --force {name}` takes it away",
+            holder.hold.pid
+        ),
         Denial::Held(_) | Denial::Queued { .. } | Denial::Frozen(_) => {
             format!("`lokt why {name}` shows the evidence and what you can do")
         }
@@ -102,10 +107,15 @@ fn hint(name: &str, denial: &Denial) -> Option<String> {
             "`lokt lock {name}` moves it aside and takes the lock; `lokt unlock --force {name}` only moves it aside"
         ),
         Denial::Missing => "`lokt status` lists what is held".into(),
-        Denial::NotYours(holder) => format!(
-            "its owner unlocks it with `LOKT_OWNER={} lokt unlock {name}`; `lokt unlock --force {name}` takes it away",
-            shell_word(&holder.hold.owner)
-        ),
+        Denial::NotYours(holder) if holder.staleness().is_some() => {
+            format!(
+                "nothing alive is behind it: `lokt unlock --break-stale {name}` removes it, `lokt lock {name}` takes it"
+            )
+        }
+        Denial::NotYours(holder) => {
+            let owner = shell_word(&holder.hold.owner).map(|owner| format!("LOKT_OWNER={owner} ")).unwrap_or_default();
+            format!("its owner unlocks it with `{owner}lokt unlock {name}`; `lokt unlock --force {name}` takes it away")
+        }
         Denial::Guarded(_) => {
             format!("it ends with its command; `lokt unlock --force {name}` takes it away from under it")
         }
@@ -115,10 +125,11 @@ fn hint(name: &str, denial: &Denial) -> Option<String> {
     })
 }
 
-/// An owner as it must be typed in a shell.
-fn shell_word(text: &str) -> String {
+/// An owner as it must be typed in a shell; `None` if it can't be shown as it is.
+fn shell_word(text: &str) -> Option<String> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-@/+:".contains(&b));
-    if plain { text.to_owned() } else { format!("'{}'", clean(text).replace('\'', "'\\''")) }
+    let quoted = || (clean(text) == text).then(|| format!("'{}'", text.replace('\'', "'\\''")));
+    if plain { Some(text.to_owned()) } else { quoted() }
 }
 
 fn blocked(
@@ -159,7 +170,7 @@ fn blocked(
         blocked.holder_lock_id = text(hold.lock_id.as_str());
         blocked.holder_fencing_token = hold.token.map(lokt::Fence::get);
         blocked.holder_liveness = Some(holder.liveness.as_str());
-        blocked.holder_reason.clone_from(&hold.reason);
+        blocked.holder_reason = reason(hold).map(ToOwned::to_owned);
     }
     blocked
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lokt::time::show_wall_seconds;
-use lokt::{Broken, Grant, Granted, Lokt, PartKind, Terms, duration};
+use lokt::time::{plus_seconds, show_wall_seconds};
+use lokt::{Broken, Grant, Granted, Hold, Lokt, Part, Terms, duration};
 use serde::Serialize;
 
 use super::{Formatted, deny};
@@ -117,23 +117,31 @@ fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
             ));
         }
     }
-    let bound = hold.has(PartKind::Process);
-    notes.push(match (bound, hold.expires_at) {
-        (false, None) => format!("note: it has no TTL: only `lokt unlock {}` ends it", clean(&hold.name)),
-        (true, None) if hold.has(PartKind::Owner) => {
-            format!(
-                "note: it ends with process {} and `lokt unlock {}`, whichever comes last",
-                hold.pid,
-                clean(&hold.name)
-            )
-        }
-        (true, None) => format!("note: it ends with process {}", hold.pid),
-        (true, Some(end)) => {
-            format!("note: it ends with process {}, at the latest at {}", hold.pid, show_wall_seconds(end))
-        }
-        (false, Some(end)) => {
-            format!("note: it ends at {} (in {})", show_wall_seconds(end), duration::show_seconds(hold.ttl_sec))
-        }
-    });
+    notes.push(format!("note: {}", what_ends(hold)));
     notes
+}
+
+/// What will end this hold.
+fn what_ends(hold: &Hold) -> String {
+    let unlock = format!("`lokt unlock {}`", clean(&hold.name));
+    let (process, owner) =
+        hold.parts.as_ref().map_or((None, None), |parts| (parts.process.as_ref(), parts.owner.as_ref()));
+    let end = |part: &Part| part.ttl_sec.map(|ttl_sec| show_wall_seconds(plus_seconds(part.since, ttl_sec)));
+    let or_at = |part| end(part).map(|end| format!(" (at the latest at {end})")).unwrap_or_default();
+    match (process, owner, hold.expires_at) {
+        (Some(process), Some(owner), _) => format!(
+            "it ends when both have happened: process {} ends{}, {unlock}{}",
+            hold.pid,
+            or_at(process),
+            or_at(owner)
+        ),
+        (Some(_), None, None) => format!("it ends with process {}", hold.pid),
+        (Some(_), None, Some(end)) => {
+            format!("it ends with process {}, at the latest at {}", hold.pid, show_wall_seconds(end))
+        }
+        (None, _, None) => format!("it has no TTL: only {unlock} ends it"),
+        (None, _, Some(end)) => {
+            format!("it ends at {} (in {})", show_wall_seconds(end), duration::show_seconds(hold.ttl_sec))
+        }
+    }
 }

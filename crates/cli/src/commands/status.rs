@@ -12,7 +12,7 @@ use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
-use crate::show::{age, clean, owner_at, quoted, seconds, seconds_since};
+use crate::show::{age, clean, owner_at, quoted, reason, seconds, seconds_since};
 
 /// Show who holds what, since when and until when
 #[derive(clap::Parser)]
@@ -229,7 +229,7 @@ fn status(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> Status
         parts: lokt::living_parts(holder).into_iter().map(PartKind::as_str).collect(),
         liveness: holder.liveness.as_str(),
         waiters: entry.waiters,
-        reason: hold.reason.clone(),
+        reason: reason(hold).map(ToOwned::to_owned),
     }
 }
 
@@ -324,7 +324,16 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
             line("expires", &format!("{} (in {})", show_wall_seconds(end), duration::show_seconds(left)));
         }
         (None, true) => line("status", "EXPIRED"),
-        (None, false) => {}
+        (None, false) if !holder.lives() => {}
+        (None, false) => match holder.left_ms() {
+            // An old record, or one whose other part has ended: the record doesn't say it, but it does end.
+            Some(left_ms) => {
+                let end = lokt::time::plus_millis(now, left_ms);
+                let left = duration::show_seconds(seconds(left_ms));
+                line("expires", &format!("{} (in {left})", show_wall_seconds(end)));
+            }
+            None => line("expires", "never (no TTL)"),
+        },
     }
     if !holder.elapsed.is_expired() && !holder.lives() {
         line("status", "DEAD (its process is gone; the next lock breaks it)");
@@ -345,7 +354,7 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
     if entry.waiters > 0 {
         line("waiting", &entry.waiters.to_string());
     }
-    if let Some(reason) = &hold.reason {
+    if let Some(reason) = reason(hold) {
         line("reason", &clean(reason));
     }
     text

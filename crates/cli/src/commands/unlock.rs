@@ -154,8 +154,10 @@ fn released(name: &LockName, ended: &Ended, format: Format) -> Report {
     if let (Some(before), "force-break" | "stale-break") = (before, event) {
         report = report.note(format!("note: it was held by {} (pid {})", owner_at(before), before.pid));
     }
-    if let Some(guard) = &ended.remains {
-        report = report.note(format!("note: a guard (pid {}) still holds it", guard.pid));
+    if let Some(rest) = &ended.remains {
+        // A guard is known by its pulse; a process that a lock was bound to has none.
+        let who = if rest.pulse.is_some() { "a guard (pid " } else { "the process it is bound to (pid " };
+        report = report.note(format!("note: {who}{}) still holds it", rest.pid));
     }
     match &ended.aside {
         Some(aside) => {

@@ -12,7 +12,7 @@ use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
-use crate::show::{age, clean, owner_at, quoted, seconds, seconds_since, until};
+use crate::show::{age, clean, owner_at, quoted, reason, seconds, seconds_since, until};
 
 /// Explain what `lock` would do, with the evidence and the next command
 #[derive(clap::Parser)]
@@ -232,7 +232,8 @@ fn stored(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Reason {
             ("dead_pid", "STALE (dead PID), held by", format!("Held by {who} (PID {}, dead) for {held}", hold.pid))
         }
         (None, true) => {
-            ("self_held", "HELD by you,", format!("Held by {who} (PID {}, {pid_status}) for {held}: yours", hold.pid))
+            let message = format!("Held by {who} ({}) for {held}: yours", holding(holder, pid_status));
+            ("self_held", "HELD by you,", message)
         }
         (None, false) => ("held", "HELD by", format!("Held by {who} ({}) for {held}", holding(holder, pid_status))),
     };
@@ -256,7 +257,7 @@ fn stored(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Reason {
         liveness: Some(holder.liveness.as_str()),
         lock_id: text(hold.lock_id.as_str()),
         fencing_token: hold.token.map(lokt::Fence::get),
-        reason: hold.reason.clone(),
+        reason: reason(hold).map(ToOwned::to_owned),
         label: format!("{label} {}{agent}@{} ({})", clean(&hold.owner), clean(&hold.host), holding(holder, pid_status)),
         lines: evidence(holder, &held, now),
         ..Reason::default()
@@ -299,7 +300,7 @@ fn evidence(holder: &Holder, held: &str, now: Timestamp) -> Vec<String> {
     if let Some(token) = hold.token {
         lines.push(format!("Token: {token}"));
     }
-    if let Some(reason) = &hold.reason {
+    if let Some(reason) = reason(hold) {
         lines.push(format!("Reason: {}", clean(reason)));
     }
     lines
@@ -309,6 +310,12 @@ fn evidence(holder: &Holder, held: &str, now: Timestamp) -> Vec<String> {
 fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
     let would_grant = outlook.denial.is_none();
     match &entry.state {
+        EntryState::Held(holder) if holder.staleness().is_some() && outlook.refreshes => {
+            vec![
+                format!("lokt lock {name}  (takes it again, with a new token)"),
+                format!("lokt unlock {name}  (removes it)"),
+            ]
+        }
         EntryState::Held(holder) if holder.staleness().is_some() && would_grant => {
             vec![
                 format!("lokt lock {name}  (breaks it and takes the lock)"),
