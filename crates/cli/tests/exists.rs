@@ -91,3 +91,12 @@ fn looking_changes_nothing() {
     root.run("c", "exists bad").exits(3, "it is no record");
     assert_eq!(root.snapshot(), before, "exists changes nothing");
 }
+
+#[test]
+fn what_cannot_be_read_comes_with_advice() {
+    let root = Root::used();
+    std::fs::create_dir(root.record_path("dir")).expect("a temp directory is writable");
+    root.run("b", "exists dir")
+        .exits(65, "it can't be read")
+        .notes("counts as held; `lokt unlock --force dir`", "what helps");
+}

@@ -542,3 +542,78 @@ fn files_that_are_not_records_are_not_taken_for_locks() {
     );
     assert_eq!(root.record("x")["host"], json!(host()), "beside the record");
 }
+
+#[test]
+fn a_newer_record_that_is_forced_away_is_not_lost() {
+    let root = Root::used();
+    let text = r#"{"version": 2, "name": "x", "owner": "a"}"#;
+    root.put("locks/x.json", text);
+    let json = root.run("b", "unlock --force x --json").exits(0, "force gets rid of everything").json();
+    assert_eq!(json["event"], "force-break", "it was somebody's, as far as anyone can tell");
+    let aside = root.path().join(json["aside"].as_str().expect("it says where"));
+    assert_eq!(fs::read_to_string(aside).expect("it is there"), text, "what isn't understood is kept");
+    assert_eq!(root.audit_of("x")[0]["extra"]["aside"], json["aside"], "and the log says where");
+}
+
+#[test]
+fn a_newer_record_is_skipped_with_a_warning() {
+    let root = Root::used();
+    root.put("locks/x.json", r#"{"version": 2, "name": "x", "owner": "a"}"#);
+    let said = root.run("a", "unlock --all").exits(0, "nothing is a's");
+    said.notes("warning: skipping unreadable lock \"x\": it has version 2", "it may be a's");
+}
+
+#[test]
+fn a_damaged_freeze_is_called_a_freeze() {
+    let root = Root::used();
+    root.put("freezes/x.json", "garbage");
+    root.put("freezes/y.json", r#"{"version": 2}"#);
+    let said = root.run("a", "status").exits(0, "the list can be made");
+    said.says("freeze \"x\" has corrupted data", "it is no lock").says("freeze \"y\": unsupported", "neither is this");
+    let json = root.run("a", "status --json").exits(0, "the list can be made").json();
+    for row in json.as_array().expect("it is a list") {
+        let hint = row["hint"].as_str().expect("there is one");
+        assert!(
+            hint.contains(&format!("freezes/{}.json", row["name"].as_str().expect("a name"))),
+            "what helps: {hint}"
+        );
+        assert!(!hint.contains("lokt lock") && !hint.contains("--force"), "neither would help: {hint}");
+    }
+    let said = root.run("a", "why x").exits(2, "it counts as a freeze");
+    said.says("  - Look at freezes/x.json", "it says where to look");
+}
+
+#[test]
+fn the_name_of_a_lock_is_that_of_its_file() {
+    let root = Root::used();
+    root.put_record("x", &elsewhere(go_record("other", "a")));
+    let json = root.run("b", "status --json").exits(0, "the list can be made").json();
+    assert_eq!(json[0]["name"], "x", "whoever unlocks what the list says unlocks this one");
+    root.run("a", "lock x").exits(0, "it is a's");
+    assert_eq!(root.record("x")["name"], "x", "a rewrite sets it right");
+    root.put_record("y", &json!({"version": 1, "owner": "a", "host": "elsewhere.example", "pid": 1}));
+    root.run("a", "lock y").exits(0, "it is a's").notes("`lokt unlock y`", "a record without a name has one too");
+}
+
+#[test]
+fn what_stands_where_a_directory_should_be_is_called_what_it_is() {
+    let root = Root::new();
+    root.put("locks", "a file");
+    let said = root.run("a", "lock x").exits(1, "it can't be used");
+    let said = said.notes("locks is a file, not a directory", "it says what is there");
+    assert!(!said.stderr.contains("--force"), "there is nothing that force could move{said}");
+    remove(&root.path().join("locks"));
+    symlink("/tmp", root.path().join("locks")).expect("a temp directory is writable");
+    root.run("a", "lock x")
+        .exits(1, "it can't be used")
+        .notes("locks is a symbolic link, not a directory", "it says so");
+}
+
+#[test]
+fn a_log_that_is_none_is_called_what_it_is_where_it_is_needed() {
+    let root = Root::new();
+    root.put("locks/old.json", "garbage");
+    mkfifoat(CWD, root.path().join("audit.log"), Mode::RUSR | Mode::WUSR).expect("a temp directory is writable");
+    let said = root.run("a", "lock x").exits(1, "without a counter the log has the tokens");
+    said.notes("audit.log: it is a FIFO", "it says what is there");
+}

@@ -76,6 +76,11 @@ impl Error {
         }
     }
 
+    /// What kind of error the system reported, if it did.
+    pub(crate) fn io_kind(&self) -> Option<io::ErrorKind> {
+        self.source.as_ref().map(io::Error::kind)
+    }
+
     /// What to do next.
     pub fn next_step(&self) -> Option<&str> {
         self.hint.as_deref()

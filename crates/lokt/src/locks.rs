@@ -18,7 +18,7 @@ use crate::parallel;
 use crate::store::change::Changed;
 use crate::store::freezes::{FREEZES_DIR, Frozen, freeze_path};
 use crate::store::line::{LINE_DIR, Waiter};
-use crate::store::slot::{Found, Stored};
+use crate::store::slot::{Found, Stored, held_if_unreadable};
 use crate::store::{LOCKS_DIR, Store, record_path};
 use crate::sys::disk::Disk;
 use crate::sys::machine::{Linux, Machine};
@@ -256,6 +256,10 @@ impl Lokt {
                     warnings.push(format!("skipping unreadable lock \"{name}\": {why}"));
                     continue;
                 }
+                Stored::Newer(version) => {
+                    warnings.push(format!("skipping unreadable lock \"{name}\": it has version {version}"));
+                    continue;
+                }
                 _ => continue,
             }
             let changed = store.change(&name, &Intent::UnlockFor(owner.to_owned()))?;
@@ -314,7 +318,7 @@ impl Lokt {
             Stored::Held(_) => return Ok(found.holder().is_some_and(|holder| holder.lives())),
         }
         match found.stored {
-            Stored::Unreadable(error) => Err(error),
+            Stored::Unreadable(error) => Err(held_if_unreadable(error, name)),
             _ => Ok(true),
         }
     }

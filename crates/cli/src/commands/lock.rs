@@ -100,7 +100,9 @@ fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
         }
         (Some(Broken::Corrupt), _) => {
             let aside = granted.aside.as_deref().unwrap_or("state/aside");
-            notes.push(format!("note: what was there was no lock record; it was moved to {aside} below the root"));
+            notes.push(format!(
+                "note: what was there could not be read as a lock record; it was moved to {aside} below the root"
+            ));
         }
         _ => {}
     }

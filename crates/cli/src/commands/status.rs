@@ -235,25 +235,31 @@ fn status(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> Status
 
 fn damage(entry: &Entry) -> Damage {
     let name = &entry.name;
-    let force = format!("`lokt unlock --force {name}` moves it aside");
-    let shown = quoted(name);
+    let what = if entry.is_freeze { "freeze" } else { "lock" };
+    let shown = format!("{what} {}", quoted(name));
+    let aside = |verb: &str| format!("`lokt unlock --force {name}` {verb} it aside");
     let (state, code, message, hint) = match &entry.state {
         EntryState::Held(_) => unreachable!("a hold is no damage"),
         EntryState::Corrupt(why) => {
-            let hint = format!("`lokt lock {name}` moves it aside and takes the lock; {force}");
-            ("corrupt", "E_CORRUPT", format!("lock {shown} has corrupted data: {}", clean(why)), hint)
+            let hint = format!("`lokt lock {name}` moves it aside and takes the lock; {}", aside("only moves"));
+            ("corrupt", "E_CORRUPT", format!("{shown} has corrupted data: {}", clean(why)), hint)
         }
         EntryState::BeingWritten => {
-            let message = format!("lock {shown} is being written by another program at this moment");
+            let message = format!("{shown} is being written by another program at this moment");
             ("being_written", "E_LOCK_CONFLICT", message, "try again in two seconds".to_owned())
         }
         EntryState::Newer(version) => {
             let message = format!(
-                "lock {shown}: unsupported lockfile version: version {version} not supported (max: 1); upgrade lokt"
+                "{shown}: unsupported lockfile version: version {version} not supported (max: 1); upgrade lokt"
             );
-            ("newer", "E_UNSUPPORTED_VERSION", message, format!("upgrade lokt; {force}"))
+            ("newer", "E_UNSUPPORTED_VERSION", message, format!("upgrade lokt; {}", aside("moves")))
         }
-        EntryState::Unreadable(error) => ("unreadable", error.code(), error.to_string(), force),
+        EntryState::Unreadable(error) => ("unreadable", error.code(), error.to_string(), aside("moves")),
+    };
+    let hint = if entry.is_freeze {
+        format!("what can't be read counts as a freeze; whoever may lift it removes freezes/{name}.json below the root")
+    } else {
+        hint
     };
     Damage {
         name: name.clone(),

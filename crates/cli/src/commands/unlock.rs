@@ -160,9 +160,9 @@ fn released(name: &LockName, ended: &Ended, format: Format) -> Report {
         report = report.note(format!("note: {who}{}) still holds it", rest.pid));
     }
     match &ended.aside {
-        Some(aside) => {
-            report.note(format!("note: what was there was no lock record; it was moved to {aside} below the root"))
-        }
+        Some(aside) => report.note(format!(
+            "note: what was there could not be read as a lock record; it was moved to {aside} below the root"
+        )),
         None => report,
     }
 }

@@ -144,6 +144,9 @@ fn explain<'a>(lokt: &Lokt, name: &'a LockName, outlook: &Outlook) -> (Exit, Why
     {
         suggestions.push(format!("Wait {} until the freeze ends", duration::show_seconds(seconds(left))));
     }
+    if let (Some(Err(_)), Some(Denial::Frozen(_))) = (&outlook.frozen, &outlook.denial) {
+        suggestions.push(format!("Look at freezes/{name}.json below the root: what can't be read counts as a freeze"));
+    }
     if let Some(entry) = &outlook.entry {
         reasons.push(stored(lokt, entry, now));
         suggestions.extend(advice(name.as_str(), entry, outlook));

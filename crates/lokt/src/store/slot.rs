@@ -1,5 +1,7 @@
 //! What is stored under a name, and everything that can be found out about it.
 
+use std::io;
+
 use lokt_core::decide::{Facts, Freeze, Line, Slot};
 use lokt_core::denial::Holder;
 use lokt_core::hold::{Fence, Hold, LockId, PartKind};
@@ -65,10 +67,7 @@ impl View {
     /// Whatever can't be read counts as held, and is an error for everyone who doesn't force.
     pub(crate) fn readable(self, name: &LockName) -> Result<Self, Error> {
         match self.found.stored {
-            Stored::Unreadable(error) => {
-                Err(error
-                    .hint(format!("what can't be read counts as held; `lokt unlock --force {name}` moves it aside")))
-            }
+            Stored::Unreadable(error) => Err(held_if_unreadable(error, name)),
             stored => Ok(Self { found: Found { stored, ..self.found }, ..self }),
         }
     }
@@ -101,6 +100,14 @@ impl View {
     }
 }
 
+/// Adds what follows from not being able to read a record.
+pub(crate) fn held_if_unreadable(error: Error, name: &LockName) -> Error {
+    // Below something that is no directory there is nothing that force could move.
+    let is_there = error.io_kind() != Some(io::ErrorKind::NotADirectory);
+    let force = if is_there { format!("; `lokt unlock --force {name}` moves it aside") } else { String::new() };
+    error.hint(format!("what can't be read counts as held{force}"))
+}
+
 impl Store<'_> {
     /// Looks at everything about `name`. Whoever `takes` must know the line; nobody else is kept from ending a hold by one that can't
     /// be read.
@@ -112,9 +119,12 @@ impl Store<'_> {
         })
     }
 
-    /// Reads a record and finds out about its hold.
+    /// Reads a record and finds out about its hold. Its name is that of the file, whatever the record says.
     pub(crate) fn find(&self, path: &str, name: &str, now: &Moment) -> Found {
-        let (stored, content) = self.read(path, now);
+        let (mut stored, content) = self.read(path, now);
+        if let Stored::Held(hold) = &mut stored {
+            name.clone_into(&mut hold.name);
+        }
         let mut found = Found { stored, content, liveness: Liveness::Unknown, elapsed: Elapsed::NOTHING };
         if let Stored::Held(hold) = &found.stored {
             found.elapsed = Elapsed::of(hold, now, self.me);

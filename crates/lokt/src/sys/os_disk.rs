@@ -249,7 +249,13 @@ impl Ownership {
 
 fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(retry_on_intr(|| openat(parent, name, flags, Mode::empty()))?)
+    retry_on_intr(|| openat(parent, name, flags, Mode::empty())).map_err(|error| {
+        let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(|_| error == Errno::NOTDIR);
+        match found.map(|stat| kind_of(&stat).unwrap_or("a file")) {
+            Some(kind) => io::Error::new(io::ErrorKind::NotADirectory, format!("{name} is {kind}, not a directory")),
+            None => error.into(),
+        }
+    })
 }
 
 /// Makes the root directory and its missing parents, 0700, durably: what is acknowledged below them must not vanish with them.
@@ -357,7 +363,11 @@ impl Disk for OsDisk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let size = stamp_of(&fstat(&fd)?).size;
+        let stat = fstat(&fd)?;
+        if let Some(kind) = kind_of(&stat) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}")));
+        }
+        let size = stamp_of(&stat).size;
         let mut at = size.saturating_sub(limit as u64);
         let mut bytes = Vec::new();
         while bytes.len() < limit {
