@@ -42,7 +42,8 @@ impl Report {
 
     /// An answer in JSON.
     pub(crate) fn json(mut self, value: &impl Serialize) -> Self {
-        self.stdout.push_str(&serde_json::to_string_pretty(value).expect("reports have only strings and numbers"));
+        let text = serde_json::to_string_pretty(value).expect("reports have only strings and numbers");
+        self.stdout.push_str(&crate::show::clean_json(&text));
         self.stdout.push('\n');
         self
     }

@@ -19,7 +19,21 @@ pub(crate) fn clean(text: &str) -> String {
     shown
 }
 
-/// Characters that reorder or hide what stands beside them.
+/// JSON that is fit for a terminal too: what JSON itself leaves as it is (DEL, the C1 controls, which some terminals obey, and what
+/// turns text around) is written as an escape, which means the same.
+pub(crate) fn clean_json(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && c.is_control() || is_invisible(c) {
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Characters that reorder or hide what stands beside them; none needs more than four hex digits.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
@@ -147,7 +161,17 @@ fn not_stale(name: &str, holder: &Holder) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::clean;
+    use super::{clean, clean_json};
+
+    #[test]
+    fn json_means_the_same_after_cleaning() {
+        let text = serde_json::to_string_pretty(&["\u{9b}31m\u{7f}\u{202e}\n\u{1b}", "Zoë"]).expect("strings");
+        let cleaned = clean_json(&text);
+        assert!(cleaned.chars().all(|c| c == '\n' || !c.is_control()), "no control character is left: {cleaned:?}");
+        let (before, after): (Vec<String>, Vec<String>) =
+            (serde_json::from_str(&text).expect("JSON"), serde_json::from_str(&cleaned).expect("still JSON"));
+        assert_eq!(before, after, "an escape means the same");
+    }
 
     #[test]
     fn nothing_from_a_file_can_forge_a_line_or_move_the_cursor() {

@@ -243,7 +243,7 @@ fn no_text_of_a_record_reaches_the_terminal_raw() {
     let root = Root::used();
     let mut record = alive(go_record("x", "mallory\nroot  admin@vm  0s\u{1b}[2J"));
     record["host"] = "h\t\u{7}\u{202e}".into();
-    record["agent_id"] = "a\rb".into();
+    record["agent_id"] = "a\rb\u{9b}31m\u{7f}".into();
     record["lock_id"] = "\u{1b}[31m".into();
     record["reason"] = "because\u{1b}]0;title\u{7}\n".into();
     root.put_record("x", &record);
@@ -258,6 +258,7 @@ fn no_text_of_a_record_reaches_the_terminal_raw() {
     assert_eq!(root.run("b", "status").stdout.lines().count(), 1, "one lock is one row");
     let json = root.run("b", "status x --json").exits(0, "it is held").json();
     assert_eq!(json["owner"], record["owner"], "JSON has it as it is");
+    assert_eq!(json["agent_id"], record["agent_id"], "C1 controls too, which JSON would leave raw");
     root.run("b", "unlock --force x")
         .exits(0, "force gets rid of everything")
         .notes("mallory\\nroot", "escaped here too");
