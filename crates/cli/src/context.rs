@@ -21,11 +21,11 @@ impl Context {
         let lokt_root = variable("LOKT_ROOT");
         let cwd = match std::env::current_dir() {
             Ok(cwd) => cwd,
-            // A script that removed its own directory must still be able to unlock.
+            // Where we are doesn't matter then; a script that deleted its directory must still be able to unlock.
             Err(_) if lokt_root.as_ref().is_some_and(|root| Path::new(root).is_absolute()) => PathBuf::from("/"),
             Err(error) => {
-                let message = format!("find the current directory: {error}");
-                return Err(Failure::io(message, Some("cd to a directory that exists, or set LOKT_ROOT")));
+                let hint = "cd to a directory that exists, or set LOKT_ROOT to an absolute path";
+                return Err(Failure::io(format!("find the current directory: {error}"), Some(hint)));
             }
         };
         let surroundings = Surroundings {
@@ -35,7 +35,10 @@ impl Context {
             home: variable("HOME").map(PathBuf::from),
             cwd,
         };
-        let owner = owner_variable()?;
+        // Replaced by something readable, two owners could become one.
+        let owner = variable("LOKT_OWNER").map(OsString::into_string).transpose().map_err(|_| {
+            Failure::usage("LOKT_OWNER is not UTF-8 text").hint("set LOKT_OWNER to a name of letters and digits")
+        })?;
         let named_owner = owner.is_some();
         let me = lokt::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
         Ok(Self { root: surroundings.find_root(), me, named_owner })
@@ -57,14 +60,6 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Two owners must not become one, so what isn't text is refused rather than made text.
-fn owner_variable() -> Result<Option<String>, Failure> {
-    variable("LOKT_OWNER").map(OsString::into_string).transpose().map_err(|owner| {
-        Failure::usage(format!("LOKT_OWNER is not UTF-8 text: {}", owner.to_string_lossy()))
-            .hint("set it to a plain name")
-    })
-}
-
 fn text(name: &str) -> Option<String> {
     variable(name).map(|value| value.to_string_lossy().into_owned())
 }
@@ -72,8 +67,8 @@ fn text(name: &str) -> Option<String> {
 /// The login name from the passwd file, else `USER`, else the uid. A static binary has no name service to ask.
 fn default_owner() -> String {
     let uid = rustix::process::geteuid().as_raw();
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    user_name(&passwd, uid).or_else(|| text("USER")).unwrap_or_else(|| uid.to_string())
+    let passwd = fs::read("/etc/passwd").unwrap_or_default();
+    user_name(&String::from_utf8_lossy(&passwd), uid).or_else(|| text("USER")).unwrap_or_else(|| uid.to_string())
 }
 
 fn user_name(passwd: &str, uid: u32) -> Option<String> {

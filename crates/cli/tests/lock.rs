@@ -9,8 +9,8 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::{
-    Root, Sleeper, alive, eventually, from_now, go_lease, go_record, host, mode, names_in, now, pid_of, put,
-    seconds_between, start_of, time,
+    Call, LOKT, Root, Sleeper, alive, eventually, from_now, go_lease, go_record, host, mode, names_in, now, pid_of,
+    put, seconds_between, start_of, time,
 };
 
 #[test]
@@ -520,4 +520,32 @@ fn an_empty_reason_is_none() {
     }
     let json = root.run("b", "lock build --json").exits(2, "it is held").json();
     assert_eq!(json.get("holder_reason"), None, "none is in the JSON");
+}
+
+#[test]
+fn an_owner_that_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let root = Root::new();
+    for bytes in [b"a\xff", b"a\xfe"] {
+        let call = || root.lokt("").env("LOKT_OWNER", std::ffi::OsStr::from_bytes(bytes));
+        let said = call().args(["lock", "build"]).run().exits(64, "made readable, two such owners would be one");
+        said.notes("error: LOKT_OWNER is not UTF-8 text", "it says what is wrong");
+        let said = call().args(["lock", "build", "--json"]).run().exits(64, "it is refused");
+        assert_eq!(said.failure(), "E_USAGE", "the code is stable");
+    }
+    assert!(!root.path().exists(), "nothing was touched");
+}
+
+#[test]
+fn a_directory_that_was_deleted_under_ones_feet_does_not_matter_to_an_absolute_root() {
+    let root = Root::new();
+    let script = |words: &str| {
+        let script = format!("mkdir gone && cd gone && rmdir ../gone && exec {LOKT} {words}");
+        Call::new("sh").args(["-c", &script]).env("LOKT_OWNER", "a").cwd(root.outside())
+    };
+    script("lock build").env("LOKT_ROOT", root.path()).run().exits(0, "the root is where it was");
+    script("unlock build").env("LOKT_ROOT", root.path()).run().exits(0, "the root is where it was");
+    let said = script("lock build").env("LOKT_ROOT", "relative").run().exits(1, "there is nothing to be relative to");
+    said.notes("error: find the current directory", "it says so")
+        .notes("hint: cd to a directory that exists", "and what helps");
 }
