@@ -99,6 +99,17 @@ fn linked_worktrees_share_the_root_of_their_repository() {
 }
 
 #[test]
+fn a_submodule_has_a_root_of_its_own() {
+    let place = Place::new();
+    let inner = place.repository("inner");
+    let outer = place.repository("outer");
+    let source = inner.display().to_string();
+    git(&outer, &["-c", "protocol.file.allow=always", "submodule", "add", "-q", &source, "sub"]);
+    let found = root_of(lokt(&outer.join("sub")));
+    assert_eq!(found, (outer.join(".git/modules/sub/lokt"), "git".into()), "its own, without .. in its path");
+}
+
+#[test]
 fn a_bare_repository_is_a_repository() {
     let place = Place::new();
     let bare = place.dir("bare.git");

@@ -618,3 +618,16 @@ fn a_log_that_is_none_is_called_what_it_is_where_it_is_needed() {
     let said = root.run("a", "lock x").exits(1, "without a counter the log has the tokens");
     said.notes("audit.log: it is a FIFO", "it says what is there");
 }
+
+#[test]
+fn a_root_that_is_a_link_to_nothing_is_not_an_empty_root() {
+    let root = Root::new();
+    symlink("not-mounted", root.path()).expect("a temp directory is writable");
+    for words in ["lock x", "unlock x", "unlock --all", "status", "exists x", "why x"] {
+        let said = root.run("a", words).exits(69, "what is behind the link can't be said");
+        said.notes("it is a symbolic link to nothing", "it says why").notes("/root can't be used", "the path is named");
+    }
+    root.run("a", "root")
+        .exits(0, "there always is an answer")
+        .notes("it is a symbolic link to nothing", "it says why");
+}

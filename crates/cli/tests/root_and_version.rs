@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::common::Root;
+use crate::common::{Root, put};
 
 #[test]
 fn root_prints_the_path_and_says_how_it_was_found() {
@@ -74,4 +74,15 @@ fn neither_takes_a_name() {
     root.run("a", "version build").exits(64, "version takes no name");
     root.run("a", "root --bogus").exits(64, "root takes no such flag");
     assert_eq!(root.run("a", "version --bogus --json").exits(64, "nor does version").failure(), "E_USAGE", "stable");
+}
+
+#[test]
+fn a_root_that_cannot_be_used_is_not_promised_to_be_made() {
+    let root = Root::new();
+    put(&root.path(), "a file");
+    let said = root.run("a", "root").exits(0, "there always is an answer");
+    let said = said.notes("(it can't be used: it is not a directory)", "it says why");
+    assert!(!said.stderr.contains("not there yet"), "no lock will make it{said}");
+    let json = root.run("a", "root --json").exits(0, "there always is an answer").json();
+    assert_eq!((&json["exists"], &json["problem"]), (&json!(false), &json!("it is not a directory")), "in JSON too");
 }

@@ -36,6 +36,6 @@ pub use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, PartKind};
 pub use lokt_core::liveness::Liveness;
 pub use lokt_core::name::{BadName, LockName};
 pub use lokt_core::{duration, time};
-pub use root::{Found as FoundRoot, Method as RootMethod, Surroundings};
+pub use root::{Found as FoundRoot, Method as RootMethod, State as RootState, Surroundings};
 pub use store::line::Waiter;
 pub use sys::machine::identity;

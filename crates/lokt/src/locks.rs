@@ -15,6 +15,7 @@ use lokt_core::time::Moment;
 
 use crate::error::{At as _, Error, ErrorKind};
 use crate::parallel;
+use crate::root::leads_nowhere;
 use crate::store::change::Changed;
 use crate::store::freezes::{FREEZES_DIR, Frozen, freeze_path};
 use crate::store::line::{LINE_DIR, Waiter};
@@ -178,7 +179,7 @@ impl Lokt {
     pub fn open(root: &Path, me: Identity) -> Result<Option<Self>, Error> {
         match OsDisk::open(root) {
             Ok(disk) => Ok(Some(Self::with(root, Arc::new(disk), Arc::new(Linux), me))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !leads_nowhere(root) => Ok(None),
             Err(error) => Err(cant_open(root, error)),
         }
     }
@@ -394,12 +395,18 @@ impl Lokt {
 }
 
 fn cant_open(root: &Path, error: io::Error) -> Error {
+    let unusable = |why: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::Unusable, format!("{} can't be used as a root: {why}", root.display()))
+            .hint("set LOKT_ROOT to a directory, or unset it")
+    };
     let a_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
-    if a_loop || error.kind() == io::ErrorKind::NotADirectory {
-        return Error::new(ErrorKind::Unusable, format!("{} can't be used as a root: {error}", root.display()))
-            .hint("set LOKT_ROOT to a directory, or unset it");
+    match error.kind() {
+        _ if a_loop => unusable(&error),
+        io::ErrorKind::NotADirectory => unusable(&error),
+        // A disk that isn't mounted, perhaps: that nothing is locked there can't be said.
+        io::ErrorKind::NotFound if leads_nowhere(root) => unusable(&"it is a symbolic link to nothing"),
+        _ => Error::io("open", root, error),
     }
-    Error::io("open", root, error)
 }
 
 fn newer(root: &Path, name: &LockName, version: i64) -> Error {

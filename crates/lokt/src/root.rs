@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,37 @@ pub struct Found {
     pub path: PathBuf,
     /// How.
     pub method: Method,
+}
+
+/// What is at a root's path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// A directory.
+    There,
+    /// Nothing yet.
+    Missing,
+    /// Something that can't be used; the text says why.
+    Unusable(String),
+}
+
+impl Found {
+    /// Looks what is there.
+    pub fn state(&self) -> State {
+        match fs::metadata(&self.path) {
+            Ok(meta) if meta.is_dir() => State::There,
+            Ok(_) => State::Unusable("it is not a directory".into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && leads_nowhere(&self.path) => {
+                State::Unusable("it is a symbolic link to nothing".into())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => State::Missing,
+            Err(error) => State::Unusable(error.to_string()),
+        }
+    }
+}
+
+/// Is this a symbolic link? Asked about a path where nothing was found: then it is one to nothing.
+pub(crate) fn leads_nowhere(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
 }
 
 impl Surroundings {
@@ -113,7 +145,7 @@ fn common_of(git: &Path) -> Option<PathBuf> {
     if meta.is_file() {
         let text = short_text(git)?;
         let target = text.strip_prefix("gitdir:")?.trim();
-        return common_of_dir(&git.parent()?.join(target));
+        return common_of_dir(&tidy(&git.parent()?.join(target)));
     }
     common_of_dir(git)
 }
@@ -129,7 +161,7 @@ fn common_of_dir(git: &Path) -> Option<PathBuf> {
     (common.join("objects").is_dir() && common.join("refs").is_dir()).then_some(common)
 }
 
-/// `a/b/../..` as people would write it; `commondir` is usually `../..`.
+/// `a/b/../..` as people would write it; `commondir` is usually `../..`, and a submodule's `gitdir` begins with `../`.
 fn tidy(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -1,6 +1,6 @@
 //! `lokt root`: where, and how it was found.
 
-use lokt::RootMethod;
+use lokt::{RootMethod, RootState};
 use serde::Serialize;
 
 use super::Formatted;
@@ -28,31 +28,40 @@ struct Root {
     root_path: String,
     root_method: &'static str,
     exists: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
     owner: String,
     agent_id: String,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
     let context = Context::read()?;
-    let exists = context.root.path.is_dir();
-    let how = match context.root.method {
-        RootMethod::Env => "LOKT_ROOT",
-        RootMethod::Git => "git common directory",
-        RootMethod::Local => "nearest .lokt, or the current directory",
-    };
+    let state = context.root.state();
     let report = Report::new(Exit::Done);
     Ok(match args.format() {
         Format::Json => report.json(&Root {
             root_path: context.root.path.to_string_lossy().into_owned(),
             root_method: context.root.method.as_str(),
-            exists,
+            exists: state == RootState::There,
+            problem: if let RootState::Unusable(why) = state { Some(why) } else { None },
             owner: context.me.owner,
             agent_id: context.me.agent_id,
         }),
-        Format::Text => report.text(format!("{}\n", context.root.path.display())).note(format!(
-            "found via: {how}{}; you are {}",
-            if exists { "" } else { " (not there yet; the first lock makes it)" },
-            clean(&context.me.owner)
-        )),
+        Format::Text => {
+            let how = match context.root.method {
+                RootMethod::Env => "LOKT_ROOT",
+                RootMethod::Git => "git common directory",
+                RootMethod::Local => "nearest .lokt, or the current directory",
+            };
+            let remark = match state {
+                RootState::There => String::new(),
+                RootState::Missing => " (not there yet; the first lock makes it)".into(),
+                RootState::Unusable(why) => format!(" (it can't be used: {})", clean(&why)),
+            };
+            let me = clean(&context.me.owner);
+            report
+                .text(format!("{}\n", context.root.path.display()))
+                .note(format!("found via: {how}{remark}; you are {me}"))
+        }
     })
 }
