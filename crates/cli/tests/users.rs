@@ -221,6 +221,23 @@ fn what_root_makes_in_another_users_root_is_that_users() {
     }
 }
 
+#[test]
+fn a_root_that_root_makes_in_another_users_directory_is_that_users() {
+    let house = House::without_root();
+    let project = house.root.outside().join("project");
+    fs::create_dir(&project).expect("a temp directory is writable");
+    house.give(&project, ALICE, 0o755);
+    let root = project.join("deep/er/root");
+    house.root.lokt("admin").env("LOKT_ROOT", &root).args(["lock", "x"]).run().exits(0, "it is free");
+    for path in [&root, &project.join("deep"), &root.join("locks/x.json"), &root.join(".gitignore")] {
+        let meta = fs::metadata(path).expect("it is there");
+        assert_eq!((meta.uid(), meta.gid()), (ALICE, TEAM), "{} is Alice's", path.display());
+    }
+    let alice = |words| house.call(ALICE, TEAM, &["--clear-groups"], words).env("LOKT_ROOT", &root).run();
+    alice("lock x").exits(2, "Alice is not locked out of her own project, only refused");
+    alice("lock y").exits(0, "and can go on");
+}
+
 // --- what can't be read is held, never stale
 
 /// Alice's records in a shared root, of which Bob can read none.

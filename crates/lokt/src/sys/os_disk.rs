@@ -258,24 +258,35 @@ fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// Makes the root directory and its missing parents, 0700, durably: what is acknowledged below them must not vanish with them.
-/// False: somebody else was faster.
+/// Makes the root directory and its missing parents, 0700, durably: what is acknowledged below them must not vanish with them. False:
+/// somebody else was faster. The superuser gives them to whom the directory above belongs: the first
+/// `sudo lokt` in somebody's project would otherwise lock them out of their own root.
 fn make_root(path: &Path) -> io::Result<bool> {
-    let parent = match path.parent() {
+    let above = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
         None => Path::new("/"),
     };
-    if matches!(stat(parent), Err(Errno::NOENT)) {
-        make_root(parent)?;
-    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open_above = || retry_on_intr(|| open(above, flags, Mode::empty()));
+    let parent = match open_above() {
+        Err(Errno::NOENT) if above != path => {
+            make_root(above)?;
+            open_above()?
+        }
+        done => done?,
+    };
     match mkdirat(CWD, path, Mode::from_raw_mode(0o700)) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Ok(false),
         Err(error) => return Err(error.into()),
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    retry_on_intr(|| fsync(open(parent, flags, Mode::empty())?))?;
+    let whose = fstat(&parent)?;
+    if rustix::process::geteuid().is_root() && whose.st_uid != 0 {
+        let made = retry_on_intr(|| open(path, flags | OFlags::NOFOLLOW, Mode::empty()))?;
+        fchown(&made, Some(Uid::from_raw(whose.st_uid)), Some(Gid::from_raw(whose.st_gid)))?;
+    }
+    retry_on_intr(|| fsync(&parent))?;
     Ok(true)
 }
 
