@@ -631,3 +631,16 @@ fn a_root_that_is_a_link_to_nothing_is_not_an_empty_root() {
         .exits(0, "there always is an answer")
         .notes("it is a symbolic link to nothing", "it says why");
 }
+
+#[test]
+fn a_record_that_would_be_too_long_is_not_written() {
+    let root = Root::new();
+    // Each of these becomes six bytes of JSON.
+    let long = "\u{1}".repeat(100_000);
+    let said = root.lokt(&long).args(["lock", "x", "--reason", &long]).run().exits(65, "no record is that long");
+    said.notes("would be too long", "it says so").notes("hint: shorten LOKT_OWNER", "and what helps");
+    assert!(!root.has_record("x"), "nothing was granted");
+    root.lokt(&long).args(["lock", "x"]).run().exits(0, "half of it is long enough");
+    assert_eq!(root.record("x")["owner"], json!(long), "and is kept whole");
+    root.lokt(&long).args(["unlock", "x"]).run().exits(0, "its owner ends it");
+}

@@ -1,16 +1,15 @@
 //! `lokt lock`: every flag, every answer, in text and JSON.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::{
-    Call, LOKT, Root, Sleeper, alive, eventually, from_now, go_lease, go_record, host, mode, names_in, now, pid_of,
-    put, seconds_between, start_of, time,
+    Call, LOKT, Pulse, Root, Sleeper, alive, eventually, from_now, go_lease, go_record, host, mode, names_in, now,
+    pid_of, put, seconds_between, start_of, time,
 };
 
 #[test]
@@ -369,29 +368,13 @@ fn a_freeze_of_an_old_program_counts_and_a_lock_of_that_name_does_not() {
 #[test]
 fn whoever_was_in_line_first_is_served_first() {
     let root = Root::used();
-    let ticket = wait_in_line(&root, "build", "early");
+    let ticket = Pulse::waiting(&root, "build", "early");
     let said = root.run("late", "lock build").exits(2, "a free name goes to the first in line");
     said.notes("error: lock \"build\" is free, but 1 other is first in line", "it says why");
     let json = root.run("late", "lock build --json").exits(2, "a free name goes to the first in line").json();
     assert_eq!((&json["status"], &json["waiters"]), (&json!("blocked"), &json!(1)), "the JSON counts the line");
     drop(ticket);
     root.run("late", "lock build").exits(0, "a waiter that is gone doesn't block the line");
-}
-
-/// Puts a waiter in line: the pulse of this process, kept locked for as long as the file lives.
-fn wait_in_line(root: &Root, name: &str, owner: &str) -> File {
-    let path = root.path().join(format!("state/line/{name}/1"));
-    let pulse = json!({
-        "version": 1,
-        "state": "waiting",
-        "owner": owner,
-        "process": {"pid": std::process::id(), "start": start_of(std::process::id())},
-        "since": now().to_string(),
-    });
-    put(&path, pulse.to_string());
-    let file = File::open(&path).expect("it was just made");
-    flock(&file, FlockOperation::NonBlockingLockExclusive).expect("nobody else knows it");
-    file
 }
 
 #[test]
@@ -548,4 +531,37 @@ fn a_directory_that_was_deleted_under_ones_feet_does_not_matter_to_an_absolute_r
     let said = script("lock build").env("LOKT_ROOT", "relative").run().exits(1, "there is nothing to be relative to");
     said.notes("error: find the current directory", "it says so")
         .notes("hint: cd to a directory that exists", "and what helps");
+}
+
+#[test]
+fn a_log_that_has_grown_is_rotated_and_keeps_everything() {
+    let root = Root::used();
+    let log = root.path().join("audit.log");
+    let before = fs::read_to_string(&log).expect("it is there").repeat(20_000);
+    assert!(before.len() > 8 << 20, "it has grown beyond 8 MiB");
+    put(&log, &before);
+    root.run("a", "lock build").exits(0, "it is free");
+    let rotated = fs::read_to_string(root.path().join("audit.log.1")).expect("it was rotated");
+    let added = rotated.strip_prefix(&before).expect("nothing is lost");
+    assert!(added.contains("\"acquire\"") && added.lines().count() == 1, "with the event that made it rotate: {added}");
+    root.run("a", "unlock build").exits(0, "it is a's");
+    assert_eq!(root.events_of("build"), ["release"], "the next event begins a new log");
+    assert_eq!(mode(&log), 0o600, "which is as private as the old one");
+}
+
+#[test]
+fn an_answer_that_nobody_reads_changes_nothing() {
+    let root = Root::new();
+    for (words, code) in
+        [("lock build", 0), ("lock build --json", 0), ("status", 0), ("unlock build", 0), ("unlock build", 3)]
+    {
+        for output in [">/dev/full 2>/dev/full", ">&- 2>&-"] {
+            if words == "unlock build" && code == 0 {
+                root.run("a", "lock build").exits(0, "it is a's or free");
+            }
+            let script = format!("exec {LOKT} {words} {output}");
+            let call = Call::new("sh").args(["-c", &script]).env("LOKT_ROOT", root.path()).env("LOKT_OWNER", "a");
+            call.run().exits(code, "the exit code is true, whoever listens");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{NO_PID, Root, Sleeper, alive, elsewhere, go_lease, go_record, host, start_of};
+use crate::common::{NO_PID, Pulse, Root, Sleeper, alive, elsewhere, go_lease, go_record, host, start_of};
 
 #[test]
 fn an_owners_lock_outlives_the_command_that_took_it() {
@@ -241,4 +241,77 @@ fn a_bound_lock_of_a_process_that_ended_is_refreshed_by_its_owner() {
     assert_eq!(second["lock_id"], first["lock_id"], "the same hold");
     assert!(second["fencing_token"].as_u64() > first["fencing_token"].as_u64(), "with a new token");
     assert_eq!(parts(&root), ["owner"], "the process part is dropped");
+}
+
+// --- a guard's hold: a process part with a pulse, which the guard and its command keep locked
+
+/// Makes the hold of `owner` on x a running guard's: bound to `sleeper`, with a pulse that is kept locked for as long as it lives.
+fn guard(root: &Root, owner: &str, sleeper: &Sleeper) -> Pulse {
+    bind(root, owner, sleeper, "").exits(0, "it is free");
+    let pulse = Pulse::new(root, "x", 7, "granted", owner, sleeper.pid());
+    let (dev, ino) = pulse.id();
+    root.edit("x", "\"boot_id\"", &format!("\"pulse\": {{\"n\": 7, \"dev\": {dev}, \"ino\": {ino}}},\n  \"boot_id\""));
+    pulse
+}
+
+fn liveness(root: &Root) -> String {
+    let json = root.run("c", "status x --json").exits(0, "it is there").json();
+    json["liveness"].as_str().expect("it is a text").to_owned()
+}
+
+#[test]
+fn a_guards_hold_is_not_unlocked_from_under_its_command() {
+    let (root, sleeper) = (Root::new(), Sleeper::new());
+    let _pulse = guard(&root, "a", &sleeper);
+    let said = root.run("a", "unlock x").exits(4, "it is a's, but not by `lock`");
+    said.notes("a running guard of yours", "it says what holds it").notes("`lokt unlock --force x`", "and what helps");
+    let json = root.run("a", "unlock x --json").exits(4, "it is a guard's").json();
+    assert_eq!(json["code"], "E_LOCK_NOT_HELD", "the code is stable");
+    let said = root.run("a", "unlock --all").exits(0, "nothing else is a's");
+    said.says("no locks matched", "nothing ended").notes("note: skipped \"x\": a running guard holds it", "and why");
+    let json = root.run("a", "unlock --owner a --json").exits(0, "nothing else is a's").json();
+    assert_eq!(json, json!({"released": [], "count": 0, "skipped": ["x"]}), "in JSON too");
+    root.run("b", "unlock --force x").exits(0, "force takes everything");
+    assert!(!root.has_record("x"), "it is gone");
+}
+
+#[test]
+fn an_owner_part_beside_a_guard_comes_and_goes_by_itself() {
+    let (root, sleeper) = (Root::new(), Sleeper::new());
+    let _pulse = guard(&root, "a", &sleeper);
+    let before = root.record("x");
+    root.run("a", "lock x --ttl 5m").exits(0, "an owner part is added");
+    let both = root.record("x");
+    for member in ["pid", "pid_start_ns", "host", "agent_id", "pulse", "lock_id", "fencing_token"] {
+        assert_eq!(both[member], before[member], "the guard's {member} stays");
+    }
+    assert_eq!(parts(&root), ["process", "owner"], "held in two ways");
+    let said = root.run("a", "unlock x").exits(0, "the owner part ends beside a running guard");
+    said.notes(&format!("note: a guard (pid {}) still holds it", sleeper.pid()), "and it says so");
+    assert_eq!(parts(&root), ["process"], "the guard's part remains");
+    assert_eq!(root.audit_of("x").pop().expect("there is one")["extra"]["part"], "owner", "the event says which ended");
+}
+
+#[test]
+fn a_command_that_outlives_its_guard_holds_the_lock() {
+    let (root, mut sleeper) = (Root::new(), Sleeper::new());
+    let pulse = guard(&root, "a", &sleeper);
+    assert_eq!(liveness(&root), "alive", "the guard runs");
+    sleeper.end();
+    assert_eq!(liveness(&root), "orphan", "the guard is gone, something still keeps its pulse");
+    root.run("b", "lock x").exits(2, "and that counts");
+    root.run("b", "status").exits(0, "it can be read").says("[ORPHAN]", "the list marks it");
+    let said = root.run("b", "unlock --break-stale x").exits(1, "it is not stale");
+    said.notes("its guard is gone, the command still runs", "it says why");
+    drop(pulse);
+    assert_eq!(liveness(&root), "gone", "now nothing is behind it");
+    root.run("b", "lock x").exits(0, "and the next in line enters at once");
+}
+
+#[test]
+fn two_guards_of_one_owner_exclude_each_other() {
+    let (root, one, two) = (Root::new(), Sleeper::new(), Sleeper::new());
+    let _pulse = guard(&root, "a", &one);
+    bind(&root, "a", &two, "").exits(2, "two terminals of one user exclude each other");
+    bind(&root, "a", &one, "").exits(2, "a guard's process can't be bound to a second time");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::{
-    Root, Sleeper, alive, elsewhere, from_now, go_lease, go_record, host, members, put, seconds_between,
+    Pulse, Root, Sleeper, alive, elsewhere, from_now, go_lease, go_record, host, members, put, seconds_between,
 };
 
 #[test]
@@ -402,4 +402,17 @@ fn a_lock_without_an_end_says_so() {
     root.run("c", "status build")
         .exits(0, "it is held")
         .says("expires:  never (no TTL)\n", "until when is always said");
+}
+
+#[test]
+fn whoever_waits_is_counted() {
+    let root = Root::new();
+    root.run("a", "lock build").exits(0, "it is free");
+    let pulse = Pulse::waiting(&root, "build", "b");
+    root.run("c", "status").exits(0, "it can be read").says("  1 waiting\n", "in the list");
+    root.run("c", "status build").exits(0, "it is held").says("waiting:  1\n", "in detail");
+    assert_eq!(root.run("c", "status build --json").json()["waiters"], 1, "in JSON");
+    assert_eq!(root.run("c", "status --json").json()[0]["waiters"], 1, "in the JSON list");
+    drop(pulse);
+    assert_eq!(root.run("c", "status build --json").json()["waiters"], 0, "a waiter that is gone doesn't count");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Root, Sleeper, alive, elsewhere, go_lease, go_record, host, make_old};
+use crate::common::{Pulse, Root, Sleeper, alive, elsewhere, go_lease, go_record, host, make_old};
 
 #[test]
 fn a_free_name_is_free() {
@@ -309,4 +309,15 @@ fn ones_own_stale_lock_is_taken_again_not_broken() {
         .exits(0, "lock would refresh it")
         .says("  - lokt lock build  (takes it again, with a new token)\n", "what lock would do")
         .says("  - lokt unlock build  (removes it)\n", "and what unlock would");
+}
+
+#[test]
+fn whoever_waits_is_named() {
+    let root = Root::used();
+    let _pulse = Pulse::waiting(&root, "build", "early");
+    let said = root.run("b", "why build").exits(2, "lock would be refused");
+    said.says("1 WAITING", "the evidence").says(&format!("early (pid {})", std::process::id()), "who");
+    let json = root.run("b", "why build --json").exits(2, "lock would be refused").json();
+    assert_eq!((&json["waiters"], &json["reasons"][0]["type"]), (&json!(1), &json!("queued")), "in JSON too");
+    root.run("b", "lock build").exits(2, "and lock agrees");
 }

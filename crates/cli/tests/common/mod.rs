@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use jiff::{SignedDuration, Timestamp};
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -457,6 +458,43 @@ impl Drop for Sleeper {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A pulse: the file of a process that waits or holds, locked for as long as it lives.
+pub(crate) struct Pulse(File);
+
+impl Pulse {
+    /// The pulse with the ticket `number` in the line of `name`.
+    pub(crate) fn new(root: &Root, name: &str, number: u64, state: &str, owner: &str, pid: u32) -> Self {
+        let path = root.path().join(format!("state/line/{name}/{number}"));
+        let process = json!({"pid": pid, "start": start_of(pid)});
+        let since = now().to_string();
+        put(
+            &path,
+            json!({"version": 1, "state": state, "owner": owner, "process": process, "since": since}).to_string(),
+        );
+        let file = File::open(&path).expect("it was just made");
+        flock(&file, FlockOperation::NonBlockingLockExclusive).expect("nobody else knows it");
+        Self(file)
+    }
+
+    /// Somebody in the line of `name`: this process.
+    pub(crate) fn waiting(root: &Root, name: &str, owner: &str) -> Self {
+        Self::new(root, name, 1, "waiting", owner, std::process::id())
+    }
+
+    /// Device and inode, by which a record knows it.
+    pub(crate) fn id(&self) -> (u64, u64) {
+        let meta = self.0.metadata().expect("it is open");
+        (meta.dev(), meta.ino())
+    }
+}
+
+impl Drop for Pulse {
+    fn drop(&mut self) {
+        // Closing isn't enough: what another test is starting at this moment may have inherited it.
+        flock(&self.0, FlockOperation::Unlock).expect("it is ours");
     }
 }
 

@@ -263,7 +263,8 @@ impl Store<'_> {
             return Err(Error::new(
                 ErrorKind::NotARecord,
                 format!("a record of {} bytes would be too long", bytes.len()),
-            ));
+            )
+            .hint("shorten LOKT_OWNER, LOKT_AGENT_ID or --reason"));
         }
         self.disk.create(temp, &bytes).at("write", self.root, temp)
     }
