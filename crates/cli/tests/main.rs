@@ -2,15 +2,25 @@
 
 mod common;
 
+mod damaged_state;
 mod discovery;
+mod environment;
 mod exists;
+mod foreign;
+mod full_disk;
 mod hostile;
 mod lock;
+mod mutex;
+mod namespaces;
+mod no_clock_trust;
 mod owners;
+mod process_limit;
 mod root_and_version;
 mod seed_expiry;
 mod seed_reentrant;
+mod shared_root;
 mod status;
+mod token_order;
 mod unlock;
 mod usage;
 mod users;

@@ -1,6 +1,6 @@
 //! **one-holder** where the same process looks different: another thread left alive, hidden processes, time and pid namespaces.
 //!
-//! Most of these need the superuser (`unshare`, `mount`, `setpriv`); elsewhere they say so and pass.
+//! Most of these need the superuser (`unshare`, `mount`, `setpriv`) and fail without: a test that can't run has shown nothing.
 
 use std::process::{Child, Command, Stdio};
 
@@ -37,17 +37,16 @@ fn script(place: &Place, owner: &str, wrap: &[&str], text: &str) -> Ended {
     place.run_words(owner, &[&["env", &binary], wrap, &["sh", "-c", text]].concat())
 }
 
-fn can(place: &Place, wrap: &[&str]) -> bool {
-    script(place, "x", wrap, "true").code == Some(0)
+fn must_work(place: &Place, wrap: &[&str]) {
+    let ended = script(place, "x", wrap, "true");
+    assert_eq!(ended.code, Some(0), "this test needs root, for {wrap:?}: {}", ended.stderr);
 }
 
 #[test]
 fn a_reader_in_another_time_namespace_does_not_take_a_living_process_for_a_dead_one() {
     let place = place();
     let wrap = ["unshare", "--time", "--boottime", "100000", "--fork"];
-    if !can(&place, &wrap) {
-        return;
-    }
+    must_work(&place, &wrap);
     let sleeper = Sleeper::new();
     place.take("a", &["x", "--bind", &sleeper.pid()]);
     let ended = script(&place, "b", &wrap, "\"$LOKT\" lock x");
@@ -73,9 +72,7 @@ fn a_process_that_is_hidden_from_the_reader_is_not_gone() {
         "mkdir -m 2770 \"$LOKT_ROOT\" && chgrp 12345 \"$LOKT_ROOT\" && chmod 2770 \"$LOKT_ROOT\" && chmod 755 . \
          && cp \"$LOKT\" lokt && chmod 755 lokt && mount -t proc -o hidepid=2 proc /proc",
     );
-    if shared.code != Some(0) {
-        return;
-    }
+    assert_eq!(shared.code, Some(0), "this test needs root: {}", shared.stderr);
     let sleeper = Sleeper::new();
     place.take("a", &["x", "--bind", &sleeper.pid()]);
     let stranger = "mount -t proc -o hidepid=2 proc /proc \
@@ -90,9 +87,7 @@ fn a_process_that_is_hidden_from_the_reader_is_not_gone() {
 fn a_proc_of_the_outer_pid_namespace_is_not_asked_about_inner_processes() {
     let place = place();
     let wrap = ["unshare", "--pid", "--fork"];
-    if !can(&place, &wrap) {
-        return;
-    }
+    must_work(&place, &wrap);
     // Inside, /proc still shows the outer processes; after the mount it shows the inner ones.
     let text = "sleep 60 & S=$!; \"$LOKT\" lock x --bind $S || exit 90; \
         unshare --mount sh -c 'mount -t proc proc /proc && LOKT_OWNER=b \"$LOKT\" lock x'; R=$?; \
@@ -112,9 +107,7 @@ fn a_process_whose_first_thread_has_ended_still_holds() {
     );
     let binary = place.beside("leader");
     let built = Command::new("cc").args(["-pthread", "-o"]).arg(&binary).arg(&source).status();
-    if !built.is_ok_and(|status| status.success()) {
-        return;
-    }
+    assert!(built.is_ok_and(|status| status.success()), "this test needs a C compiler");
     let leader = Sleeper(Command::new(&binary).spawn().expect("it was just built"));
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", leader.pid())).unwrap_or_default();
     let is_zombie = lokt_testkit::swarm::wait_until(std::time::Duration::from_secs(10), || stat().contains(") Z "));
@@ -128,9 +121,7 @@ fn a_process_whose_first_thread_has_ended_still_holds() {
 fn a_container_with_a_boot_id_of_its_own_does_not_declare_the_machine_rebooted() {
     let place = place();
     let wrap = ["unshare", "--pid", "--fork", "--mount", "--mount-proc"];
-    if !can(&place, &wrap) {
-        return;
-    }
+    must_work(&place, &wrap);
     let sleeper = Sleeper::new();
     place.take("a", &["x", "--bind", &sleeper.pid()]);
     put(&place.beside("boot_id"), "11111111-2222-3333-4444-555555555555\n");
@@ -143,9 +134,7 @@ fn a_container_with_a_boot_id_of_its_own_does_not_declare_the_machine_rebooted()
 fn a_record_without_a_boot_id_is_not_judged_by_the_pids_of_another_namespace() {
     let place = place();
     let wrap = ["unshare", "--pid", "--fork", "--mount", "--mount-proc"];
-    if !can(&place, &wrap) {
-        return;
-    }
+    must_work(&place, &wrap);
     // No boot id can be read here; the namespace can.
     let text = "mount -t tmpfs none /proc/sys/kernel/random && sh -c 'while :; do sleep 1; done' & \
         mount -t tmpfs none /proc/sys/kernel/random && \"$LOKT\" lock x --bind $!";
