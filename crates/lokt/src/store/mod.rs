@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`slot`] | what is stored under a name, and everything known about it |
 //! | [`change`] | read, decide, swap in, account for it: inside the mutex |
+//! | [`swap`] | putting a record in the place of the judged one, and of nothing else |
 //! | [`tokens`] | the counter of fencing tokens |
 //! | [`freezes`] | freezes over names |
 //! | [`line`] | who waits for a name |
@@ -13,6 +14,7 @@ pub(crate) mod change;
 pub(crate) mod freezes;
 pub(crate) mod line;
 pub(crate) mod slot;
+mod swap;
 pub(crate) mod tokens;
 pub(crate) mod trail;
 

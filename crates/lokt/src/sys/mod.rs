@@ -4,8 +4,10 @@
 //! clocks, processes and randomness. Tests put their own behind them.
 
 pub mod disk;
+mod flock;
 pub mod machine;
 pub mod mutex;
+mod os_dirs;
 pub mod os_disk;
 mod proc_locks;
 mod signals;

@@ -1,30 +1,23 @@
 //! The real disk: system calls relative to descriptors, symlinks never followed.
-//!
-//! Modes: directories 0700 and files 0600; in a root whose directory is group-writable 0770 and 0660, with the root's group. Files
-//! made by the superuser are given to the root's owner, so that a `sudo lokt` doesn't lock its user out.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, StatxFlags, Uid, fchmod, fchown,
-    flock, fstat, fstatfs, fsync, linkat, mkdirat, open, openat, renameat, renameat_with, stat, statat, statx,
-    unlinkat,
+    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, openat, renameat,
+    renameat_with, stat, statat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 
 use super::disk::{Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Stamp, Unlock};
+use super::flock::{OsUnlock, flock_within};
+use super::os_dirs::{Missing, Opened, PLAIN, kind_of, make_root, open_dir, rename_new_at};
 use super::{proc_locks, signals};
 
-/// `STATX_MNT_ID_UNIQUE`: a mount id that is never used again, since Linux 6.8.
-const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
 /// NFS can't lock directories; there the mutex is a file.
 const NFS_MAGIC: u64 = 0x6969;
 /// The mutex where directories can't be locked.
@@ -36,21 +29,6 @@ const READ_BYTES: usize = 4096;
 pub struct OsDisk {
     path: PathBuf,
     open: Mutex<Arc<Opened>>,
-}
-
-/// The root as it was found, with the directories below it that were used.
-struct Opened {
-    root: OwnedFd,
-    dirs: Mutex<HashMap<String, Arc<OwnedFd>>>,
-    ownership: Ownership,
-    mount: Mount,
-}
-
-/// Whose files to make, and who may touch them.
-#[derive(Debug, Clone, Copy)]
-struct Ownership {
-    shared: bool,
-    give_to: Option<(Option<Uid>, Option<Gid>)>,
 }
 
 impl OsDisk {
@@ -115,181 +93,6 @@ impl OsDisk {
     }
 }
 
-/// What to do about a missing directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    Fail,
-    Make,
-}
-
-impl Opened {
-    fn new(path: &Path) -> io::Result<Self> {
-        let root = retry_on_intr(|| open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?;
-        let stat = fstat(&root)?;
-        let shared = stat.st_mode & 0o020 != 0;
-        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-        let us = (rustix::process::geteuid(), rustix::process::getegid());
-        let give_to = match (us.0.is_root(), shared) {
-            (true, _) if us != (uid, gid) => Some((Some(uid), Some(gid))),
-            (false, true) if us.1 != gid => Some((None, Some(gid))),
-            _ => None,
-        };
-        let fs = fstatfs(&root).ok().and_then(|statfs| u64::try_from(statfs.f_type).ok());
-        let mask = StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE);
-        let id = statx(&root, c"", AtFlags::EMPTY_PATH, mask).ok();
-        let id = id.filter(|found| found.stx_mask & STATX_MNT_ID_UNIQUE != 0).map(|found| found.stx_mnt_id);
-        let ownership = Ownership { shared, give_to };
-        Ok(Self { root, dirs: Mutex::default(), ownership, mount: Mount { fs, id } })
-    }
-
-    fn forget(&self) {
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    /// A descriptor of the directory `path`, and whether it had been opened before.
-    fn dir(&self, path: &str, missing: Missing) -> io::Result<(Arc<OwnedFd>, bool)> {
-        if let Some(fd) = self.dirs.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
-            return Ok((fd.clone(), true));
-        }
-        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let parent_fd = if parent.is_empty() { None } else { Some(self.dir(parent, missing)?.0) };
-        let parent_fd = parent_fd.as_ref().map_or(self.root.as_fd(), |fd| fd.as_fd());
-        let fd = match open_dir(parent_fd, name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Make => {
-                self.make_dir(parent_fd, name)?;
-                open_dir(parent_fd, name)?
-            }
-            done => done?,
-        };
-        let fd = Arc::new(fd);
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), fd.clone());
-        Ok((fd, false))
-    }
-
-    fn make_dir(&self, parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-        let made = if self.ownership.is_plain() {
-            mkdirat(parent, name, Mode::from_raw_mode(0o700))
-        } else {
-            self.make_shared_dir(parent, name)
-        };
-        match made {
-            Ok(()) => {}
-            Err(Errno::EXIST) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
-        // A directory that a power cut takes away takes everything in it along.
-        retry_on_intr(|| fsync(parent))?;
-        Ok(())
-    }
-}
-
-/// What is to be everybody's is made under this name and renamed when it is: whoever is killed half-way leaves nothing that shuts the
-/// others out. No lock has a `~` in its name.
-fn unfinished(name: &str) -> String {
-    format!("{name}~")
-}
-
-impl Opened {
-    fn make_shared_dir(&self, parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-        let temp = unfinished(name);
-        let _ = unlinkat(parent, &temp, AtFlags::REMOVEDIR);
-        mkdirat(parent, &temp, Mode::from_raw_mode(0o700))?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = retry_on_intr(|| openat(parent, &temp, flags, Mode::empty()))?;
-        let made = self.ownership.apply(fd.as_fd(), 0o2770).and_then(|()| {
-            match renameat_with(parent, &temp, parent, name, RenameFlags::NOREPLACE) {
-                // An empty directory may be replaced by another one; a used one can't be.
-                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match renameat(parent, &temp, parent, name) {
-                    Err(Errno::NOTEMPTY) => Err(Errno::EXIST),
-                    done => done,
-                },
-                done => done,
-            }
-        });
-        made.inspect_err(|_| {
-            let _ = unlinkat(parent, &temp, AtFlags::REMOVEDIR);
-        })
-    }
-}
-
-impl Ownership {
-    /// Is whatever we make usable by whom it should be, without doing anything about it?
-    fn is_plain(self) -> bool {
-        !self.shared && self.give_to.is_none()
-    }
-
-    /// Creates a file that isn't there (`EXIST` if it is), complete with owner and mode.
-    fn create(self, dir: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CREATE | OFlags::EXCL;
-        let mode = Mode::from_raw_mode(0o600);
-        if self.is_plain() {
-            return retry_on_intr(|| openat(dir, name, flags, mode));
-        }
-        let temp = unfinished(name);
-        let _ = unlinkat(dir, &temp, AtFlags::empty());
-        let fd = retry_on_intr(|| openat(dir, &temp, flags, mode))?;
-        let made = self.apply(fd.as_fd(), 0o660).and_then(|()| rename_new_at(dir, &temp, dir, name));
-        if made.is_err() {
-            let _ = unlinkat(dir, &temp, AtFlags::empty());
-        }
-        made.map(|()| fd)
-    }
-
-    fn apply(self, fd: BorrowedFd<'_>, shared_mode: u32) -> Result<(), Errno> {
-        if let Some((uid, gid)) = self.give_to {
-            // Not being allowed to give a file away is no reason to fail: it is usable by whoever made it.
-            let _ = fchown(fd, uid, gid);
-        }
-        if self.shared {
-            fchmod(fd, Mode::from_raw_mode(shared_mode))?;
-        }
-        Ok(())
-    }
-}
-
-fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    retry_on_intr(|| openat(parent, name, flags, Mode::empty())).map_err(|error| {
-        let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(|_| error == Errno::NOTDIR);
-        match found.map(|stat| kind_of(&stat).unwrap_or("a file")) {
-            Some(kind) => io::Error::new(io::ErrorKind::NotADirectory, format!("{name} is {kind}, not a directory")),
-            None => error.into(),
-        }
-    })
-}
-
-/// Makes the root directory and its missing parents, 0700, durably: what is acknowledged below them must not vanish with them. False:
-/// somebody else was faster. The superuser gives them to whom the directory above belongs: the first
-/// `sudo lokt` in somebody's project would otherwise lock them out of their own root.
-fn make_root(path: &Path) -> io::Result<bool> {
-    let above = match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => Path::new("/"),
-    };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open_above = || retry_on_intr(|| open(above, flags, Mode::empty()));
-    let parent = match open_above() {
-        Err(Errno::NOENT) if above != path => {
-            make_root(above)?;
-            open_above()?
-        }
-        done => done?,
-    };
-    match mkdirat(CWD, path, Mode::from_raw_mode(0o700)) {
-        Ok(()) => {}
-        Err(Errno::EXIST) => return Ok(false),
-        Err(error) => return Err(error.into()),
-    }
-    let whose = fstat(&parent)?;
-    if rustix::process::geteuid().is_root() && whose.st_uid != 0 {
-        let made = retry_on_intr(|| open(path, flags | OFlags::NOFOLLOW, Mode::empty()))?;
-        fchown(&made, Some(Uid::from_raw(whose.st_uid)), Some(Gid::from_raw(whose.st_gid)))?;
-    }
-    retry_on_intr(|| fsync(&parent))?;
-    Ok(true)
-}
-
 fn stamp_of(stat: &Stat) -> Stamp {
     let nanos = i32::try_from(stat.st_mtime_nsec).unwrap_or(0);
     Stamp {
@@ -298,18 +101,6 @@ fn stamp_of(stat: &Stat) -> Stamp {
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified: Timestamp::new(stat.st_mtime, nanos).unwrap_or(Timestamp::MAX),
     }
-}
-
-fn kind_of(stat: &Stat) -> Option<&'static str> {
-    Some(match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => return None,
-        FileType::Directory => "a directory",
-        FileType::Symlink => "a symbolic link",
-        FileType::Fifo => "a FIFO",
-        FileType::Socket => "a socket",
-        FileType::BlockDevice | FileType::CharacterDevice => "a device",
-        FileType::Unknown => "of an unknown kind",
-    })
 }
 
 fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
@@ -326,8 +117,6 @@ fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     }
     Ok(())
 }
-
-const PLAIN: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 impl Disk for OsDisk {
     fn read(&self, path: &str, limit: usize) -> io::Result<Entry> {
@@ -601,70 +390,6 @@ impl OsDisk {
     }
 }
 
-/// How often the mutex is tried where no thread can be had to wait for it.
-const POLL: Duration = Duration::from_millis(5);
-
-/// Locks `fd`, waiting in the kernel's own line for at most `patience`.
-fn flock_within(fd: OwnedFd, patience: Duration) -> io::Result<Arc<OwnedFd>> {
-    let fd = Arc::new(fd);
-    if flock_now(&fd)? {
-        return Ok(fd);
-    }
-    // The kernel serves blocked lockers first come, first served, but can't be told when to give up. So a thread waits; if it is
-    // too late, nobody receives what it sends, and it unlocks.
-    let (send, receive) = mpsc::sync_channel::<io::Result<Arc<OwnedFd>>>(0);
-    let theirs = fd.clone();
-    let waiter = thread::Builder::new().stack_size(64 << 10).spawn(move || {
-        let locked = retry_on_intr(|| flock(&theirs, FlockOperation::LockExclusive));
-        if let Err(mpsc::SendError(Ok(late))) = send.send(locked.map(|()| theirs).map_err(Into::into)) {
-            // Explicitly: a child that was forked meanwhile would keep the lock together with the descriptor.
-            let _ = flock(&late, FlockOperation::Unlock);
-        }
-    });
-    if waiter.is_err() {
-        return poll_flock(fd, patience);
-    }
-    drop(fd);
-    receive.recv_timeout(patience).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-}
-
-fn flock_now(fd: &OwnedFd) -> io::Result<bool> {
-    match retry_on_intr(|| flock(fd, FlockOperation::NonBlockingLockExclusive)) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Without a place in the kernel's line, but without a thread: a limit on processes must not make a lock fail.
-fn poll_flock(fd: Arc<OwnedFd>, patience: Duration) -> io::Result<Arc<OwnedFd>> {
-    for _ in 0..patience.as_millis() / POLL.as_millis() {
-        thread::park_timeout(POLL);
-        if flock_now(&fd)? {
-            return Ok(fd);
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
-}
-
-fn rename_new_at(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
-    match retry_on_intr(|| renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from_dir, from, to_dir, to),
-        done => done,
-    }
-}
-
-fn link_new(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
-    let linked = linkat(from_dir, from, to_dir, to, AtFlags::empty());
-    // Over NFS the answer of a link that worked may be lost; the link count tells.
-    if let Err(error) = linked
-        && !statat(from_dir, from, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_nlink == 2)
-    {
-        return Err(error);
-    }
-    unlinkat(from_dir, from, AtFlags::empty())
-}
-
 struct OsNewFile(OwnedFd);
 
 impl NewFile for OsNewFile {
@@ -674,14 +399,5 @@ impl NewFile for OsNewFile {
 
     fn keep_locked(&self) -> io::Result<()> {
         Ok(flock(&self.0, FlockOperation::NonBlockingLockExclusive)?)
-    }
-}
-
-struct OsUnlock(Arc<OwnedFd>);
-
-impl Unlock for OsUnlock {
-    fn unlock(self: Box<Self>) {
-        // Explicitly: a child that was forked meanwhile would keep the lock together with the descriptor.
-        let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }

@@ -1,0 +1,67 @@
+//! A `flock` that can be waited for, but not for ever.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::disk::Unlock;
+
+/// How often the mutex is tried where no thread can be had to wait for it.
+pub(super) const POLL: Duration = Duration::from_millis(5);
+
+/// Locks `fd`, waiting in the kernel's own line for at most `patience`.
+pub(super) fn flock_within(fd: OwnedFd, patience: Duration) -> io::Result<Arc<OwnedFd>> {
+    let fd = Arc::new(fd);
+    if flock_now(&fd)? {
+        return Ok(fd);
+    }
+    // The kernel serves blocked lockers first come, first served, but can't be told when to give up. So a thread waits; if it is
+    // too late, nobody receives what it sends, and it unlocks.
+    let (send, receive) = mpsc::sync_channel::<io::Result<Arc<OwnedFd>>>(0);
+    let theirs = fd.clone();
+    let waiter = thread::Builder::new().stack_size(64 << 10).spawn(move || {
+        let locked = retry_on_intr(|| flock(&theirs, FlockOperation::LockExclusive));
+        if let Err(mpsc::SendError(Ok(late))) = send.send(locked.map(|()| theirs).map_err(Into::into)) {
+            // Explicitly: a child that was forked meanwhile would keep the lock together with the descriptor.
+            let _ = flock(&late, FlockOperation::Unlock);
+        }
+    });
+    if waiter.is_err() {
+        return poll_flock(fd, patience);
+    }
+    drop(fd);
+    receive.recv_timeout(patience).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+pub(super) fn flock_now(fd: &OwnedFd) -> io::Result<bool> {
+    match retry_on_intr(|| flock(fd, FlockOperation::NonBlockingLockExclusive)) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Without a place in the kernel's line, but without a thread: a limit on processes must not make a lock fail.
+pub(super) fn poll_flock(fd: Arc<OwnedFd>, patience: Duration) -> io::Result<Arc<OwnedFd>> {
+    for _ in 0..patience.as_millis() / POLL.as_millis() {
+        thread::park_timeout(POLL);
+        if flock_now(&fd)? {
+            return Ok(fd);
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+pub(super) struct OsUnlock(pub(super) Arc<OwnedFd>);
+
+impl Unlock for OsUnlock {
+    fn unlock(self: Box<Self>) {
+        // Explicitly: a child that was forked meanwhile would keep the lock together with the descriptor.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}

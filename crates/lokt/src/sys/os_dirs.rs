@@ -1,0 +1,248 @@
+//! The directories of a real root: opened once, made when missing, with the right owner and mode.
+//!
+//! Modes: directories 0700 and files 0600; in a root whose directory is group-writable 2770 and 0660, with the root's group. Files
+//! made by the superuser are given to the root's owner, so that a `sudo lokt` doesn't lock its user out.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, StatxFlags, Uid, fchmod, fchown, fstat, fstatfs,
+    fsync, linkat, mkdirat, open, openat, renameat, renameat_with, statat, statx, unlinkat,
+};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::disk::Mount;
+
+/// `STATX_MNT_ID_UNIQUE`: a mount id that is never used again, since Linux 6.8.
+const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
+pub(super) const PLAIN: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// The root as it was found, with the directories below it that were used.
+pub(super) struct Opened {
+    pub(super) root: OwnedFd,
+    pub(super) dirs: Mutex<HashMap<String, Arc<OwnedFd>>>,
+    pub(super) ownership: Ownership,
+    pub(super) mount: Mount,
+}
+
+/// Whose files to make, and who may touch them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ownership {
+    pub(super) shared: bool,
+    pub(super) give_to: Option<(Option<Uid>, Option<Gid>)>,
+}
+
+/// What to do about a missing directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    Fail,
+    Make,
+}
+
+impl Opened {
+    pub(super) fn new(path: &Path) -> io::Result<Self> {
+        let root = retry_on_intr(|| open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?;
+        let stat = fstat(&root)?;
+        let shared = stat.st_mode & 0o020 != 0;
+        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        let us = (rustix::process::geteuid(), rustix::process::getegid());
+        let give_to = match (us.0.is_root(), shared) {
+            (true, _) if us != (uid, gid) => Some((Some(uid), Some(gid))),
+            (false, true) if us.1 != gid => Some((None, Some(gid))),
+            _ => None,
+        };
+        let fs = fstatfs(&root).ok().and_then(|statfs| u64::try_from(statfs.f_type).ok());
+        let mask = StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE);
+        let id = statx(&root, c"", AtFlags::EMPTY_PATH, mask).ok();
+        let id = id.filter(|found| found.stx_mask & STATX_MNT_ID_UNIQUE != 0).map(|found| found.stx_mnt_id);
+        let ownership = Ownership { shared, give_to };
+        Ok(Self { root, dirs: Mutex::default(), ownership, mount: Mount { fs, id } })
+    }
+
+    pub(super) fn forget(&self) {
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// A descriptor of the directory `path`, and whether it had been opened before.
+    pub(super) fn dir(&self, path: &str, missing: Missing) -> io::Result<(Arc<OwnedFd>, bool)> {
+        if let Some(fd) = self.dirs.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+            return Ok((fd.clone(), true));
+        }
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent_fd = if parent.is_empty() { None } else { Some(self.dir(parent, missing)?.0) };
+        let parent_fd = parent_fd.as_ref().map_or(self.root.as_fd(), |fd| fd.as_fd());
+        let fd = match open_dir(parent_fd, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Make => {
+                self.make_dir(parent_fd, name)?;
+                open_dir(parent_fd, name)?
+            }
+            done => done?,
+        };
+        let fd = Arc::new(fd);
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), fd.clone());
+        Ok((fd, false))
+    }
+
+    pub(super) fn make_dir(&self, parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+        let made = if self.ownership.is_plain() {
+            mkdirat(parent, name, Mode::from_raw_mode(0o700))
+        } else {
+            self.make_shared_dir(parent, name)
+        };
+        match made {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        // A directory that a power cut takes away takes everything in it along.
+        retry_on_intr(|| fsync(parent))?;
+        Ok(())
+    }
+}
+
+/// What is to be everybody's is made under this name and renamed when it is: whoever is killed half-way leaves nothing that shuts the
+/// others out. No lock has a `~` in its name.
+pub(super) fn unfinished(name: &str) -> String {
+    format!("{name}~")
+}
+
+impl Opened {
+    pub(super) fn make_shared_dir(&self, parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+        let temp = unfinished(name);
+        let _ = unlinkat(parent, &temp, AtFlags::REMOVEDIR);
+        mkdirat(parent, &temp, Mode::from_raw_mode(0o700))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = retry_on_intr(|| openat(parent, &temp, flags, Mode::empty()))?;
+        let made = self.ownership.apply(fd.as_fd(), 0o2770).and_then(|()| {
+            match renameat_with(parent, &temp, parent, name, RenameFlags::NOREPLACE) {
+                // An empty directory may be replaced by another one; a used one can't be.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match renameat(parent, &temp, parent, name) {
+                    Err(Errno::NOTEMPTY) => Err(Errno::EXIST),
+                    done => done,
+                },
+                done => done,
+            }
+        });
+        made.inspect_err(|_| {
+            let _ = unlinkat(parent, &temp, AtFlags::REMOVEDIR);
+        })
+    }
+}
+
+impl Ownership {
+    /// Is whatever we make usable by whom it should be, without doing anything about it?
+    pub(super) fn is_plain(self) -> bool {
+        !self.shared && self.give_to.is_none()
+    }
+
+    /// Creates a file that isn't there (`EXIST` if it is), complete with owner and mode.
+    pub(super) fn create(self, dir: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CREATE | OFlags::EXCL;
+        let mode = Mode::from_raw_mode(0o600);
+        if self.is_plain() {
+            return retry_on_intr(|| openat(dir, name, flags, mode));
+        }
+        let temp = unfinished(name);
+        let _ = unlinkat(dir, &temp, AtFlags::empty());
+        let fd = retry_on_intr(|| openat(dir, &temp, flags, mode))?;
+        let made = self.apply(fd.as_fd(), 0o660).and_then(|()| rename_new_at(dir, &temp, dir, name));
+        if made.is_err() {
+            let _ = unlinkat(dir, &temp, AtFlags::empty());
+        }
+        made.map(|()| fd)
+    }
+
+    pub(super) fn apply(self, fd: BorrowedFd<'_>, shared_mode: u32) -> Result<(), Errno> {
+        if let Some((uid, gid)) = self.give_to {
+            // Not being allowed to give a file away is no reason to fail: it is usable by whoever made it.
+            let _ = fchown(fd, uid, gid);
+        }
+        if self.shared {
+            fchmod(fd, Mode::from_raw_mode(shared_mode))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    retry_on_intr(|| openat(parent, name, flags, Mode::empty())).map_err(|error| {
+        let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(|_| error == Errno::NOTDIR);
+        match found.map(|stat| kind_of(&stat).unwrap_or("a file")) {
+            Some(kind) => io::Error::new(io::ErrorKind::NotADirectory, format!("{name} is {kind}, not a directory")),
+            None => error.into(),
+        }
+    })
+}
+
+/// Makes the root directory and its missing parents, 0700, durably: what is acknowledged below them must not vanish with them. False:
+/// somebody else was faster. The superuser gives them to whom the directory above belongs: the first
+/// `sudo lokt` in somebody's project would otherwise lock them out of their own root.
+pub(super) fn make_root(path: &Path) -> io::Result<bool> {
+    let above = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => Path::new("/"),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open_above = || retry_on_intr(|| open(above, flags, Mode::empty()));
+    let parent = match open_above() {
+        Err(Errno::NOENT) if above != path => {
+            make_root(above)?;
+            open_above()?
+        }
+        done => done?,
+    };
+    match mkdirat(CWD, path, Mode::from_raw_mode(0o700)) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    let whose = fstat(&parent)?;
+    if rustix::process::geteuid().is_root() && whose.st_uid != 0 {
+        let made = retry_on_intr(|| open(path, flags | OFlags::NOFOLLOW, Mode::empty()))?;
+        fchown(&made, Some(Uid::from_raw(whose.st_uid)), Some(Gid::from_raw(whose.st_gid)))?;
+    }
+    retry_on_intr(|| fsync(&parent))?;
+    Ok(true)
+}
+
+pub(super) fn rename_new_at(
+    from_dir: BorrowedFd<'_>,
+    from: &str,
+    to_dir: BorrowedFd<'_>,
+    to: &str,
+) -> Result<(), Errno> {
+    match retry_on_intr(|| renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from_dir, from, to_dir, to),
+        done => done,
+    }
+}
+
+pub(super) fn link_new(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
+    let linked = linkat(from_dir, from, to_dir, to, AtFlags::empty());
+    // Over NFS the answer of a link that worked may be lost; the link count tells.
+    if let Err(error) = linked
+        && !statat(from_dir, from, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_nlink == 2)
+    {
+        return Err(error);
+    }
+    unlinkat(from_dir, from, AtFlags::empty())
+}
+
+/// What something is, if it is no regular file.
+pub(super) fn kind_of(stat: &Stat) -> Option<&'static str> {
+    Some(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => return None,
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::BlockDevice | FileType::CharacterDevice => "a device",
+        FileType::Unknown => "of an unknown kind",
+    })
+}
