@@ -83,6 +83,31 @@ fn a_counter_older_than_the_record_is_not_believed() {
 }
 
 #[test]
+fn a_record_ahead_of_the_counter_is_remembered_when_it_ends() {
+    for end in [&["unlock", "x"][..], &["unlock", "--force", "x"], &["unlock", "--all"]] {
+        for refreshed in [false, true] {
+            let place = place();
+            place.take("a", &["y"]);
+            let old = std::fs::read(place.root().join("state/next")).expect("it was written");
+            for name in ["p", "q", "x"] {
+                place.take("a", &[name]);
+            }
+            let ahead = place.stored("x").and_then(|record| record["fencing_token"].as_u64()).expect("it has a token");
+            put(&place.root().join("state/next"), &old);
+            if refreshed {
+                place.take("a", &["x"]);
+            }
+            assert_eq!(place.run("a", end).code, Some(0), "{end:?}");
+            let (_, token) = place.take("b", &["x"]);
+            assert!(
+                token > ahead,
+                "token-order: after {end:?} of a record ahead of the counter: {token} after {ahead}"
+            );
+        }
+    }
+}
+
+#[test]
 fn tokens_are_shared_by_all_names_of_a_root() {
     let place = place();
     let mut last = 0;

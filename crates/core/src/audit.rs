@@ -106,13 +106,41 @@ impl Event {
         )
     }
 
-    /// The line, with its newline.
+    /// The line, with its newline. Texts that would make it longer than any reader takes are cut.
     pub fn encode(&self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(self).expect("an event has only strings and numbers");
+        let encode = |event: &Self| serde_json::to_vec(event).expect("an event has only strings and numbers");
+        let mut line = encode(self);
+        if line.len() >= LINE_BYTES_MAX {
+            line = encode(&self.cut());
+        }
         line.push(b'\n');
         line
     }
+
+    fn cut(&self) -> Self {
+        let cut = |text: &str| -> String {
+            if text.len() <= CUT_BYTES {
+                return text.into();
+            }
+            let end = (0..=CUT_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+            alloc::format!("{}… (cut)", &text[..end])
+        };
+        let extra = self.extra.iter().map(|(key, value)| {
+            (key.clone(), value.as_str().map_or_else(|| value.clone(), |text| Value::String(cut(text))))
+        });
+        Self {
+            lock_id: cut(&self.lock_id),
+            owner: cut(&self.owner),
+            host: cut(&self.host),
+            agent_id: cut(&self.agent_id),
+            extra: extra.collect(),
+            ..self.clone()
+        }
+    }
 }
+
+/// What is left of a text that is cut: every character may take six bytes in JSON, and there are fewer than a dozen texts.
+const CUT_BYTES: usize = 8 << 10;
 
 /// The events of a decision, in order: what was broken, then what came of it. `requested_ttl` is what a refused caller asked for.
 pub fn events(

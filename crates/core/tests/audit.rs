@@ -7,10 +7,10 @@ mod common {
 
 use common::askers::asker;
 use common::holds::{at, fence, stored};
-use lokt_core::audit::{Event, events, token_in};
+use lokt_core::audit::{Event, LINE_BYTES_MAX, events, token_in};
 use lokt_core::decide::{Broken, Cause, Decision};
 use lokt_core::denial::{Denial, Holder, Staleness};
-use lokt_core::hold::{Hold, LockId, PartKind};
+use lokt_core::hold::{Hold, Identity, LockId, PartKind};
 use lokt_core::liveness::Liveness;
 use lokt_core::time::Elapsed;
 use serde_json::{Value, json};
@@ -312,4 +312,25 @@ fn token_order_tokens_are_found_in_lines_and_nowhere_else() {
     }
     assert_eq!(token_in(b"{\"extra\":{\"fencing_token\":7}}\n"), Some(fence(7)), "with its newline");
     assert_eq!(token_in(b"\xff\xfe"), None);
+}
+
+#[test]
+fn no_line_is_longer_than_readers_take() {
+    let monster = "\u{1}é".repeat(300_000);
+    let me =
+        Identity { owner: monster.clone(), host: monster.clone(), agent_id: monster.clone(), ..Identity::default() };
+    let event = Event::new("deny", "x", &me, jiff::Timestamp::UNIX_EPOCH)
+        .with("holder_owner", monster.as_str())
+        .with("holder_pid", 7);
+    let line = event.encode();
+    assert!(line.len() <= LINE_BYTES_MAX, "{} bytes", line.len());
+    let read: Event = serde_json::from_slice(&line).expect("a cut line is still an event");
+    assert!(read.owner.ends_with("… (cut)"), "it says that it was cut");
+    assert_eq!(read.extra["holder_pid"], 7, "numbers stay");
+
+    let long = "o".repeat(70_000);
+    let me = Identity { owner: long.clone(), ..Identity::default() };
+    let line = Event::new("acquire", "x", &me, jiff::Timestamp::UNIX_EPOCH).encode();
+    let read: Event = serde_json::from_slice(&line).expect("an event");
+    assert_eq!(read.owner, long, "nothing is cut without need");
 }

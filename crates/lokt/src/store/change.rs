@@ -107,7 +107,7 @@ impl Store<'_> {
         if !matches!(intent, Intent::Unlock(Breaking::Force, _)) {
             view = view.readable(name)?;
         }
-        let drawn = if takes(intent) { Some(self.draw_token(view.found.hold())?) } else { None };
+        let drawn = if takes(intent) { Some(self.draw_token(view.found.hold())?) } else { self.outrun(&view) };
         // Only a new hold looks at it.
         let next_token = drawn.as_ref().map_or(FENCE_UNUSED, Drawn::token);
         let mut decision = decide(intent, view.facts(now, fresh_id, next_token), self.me, &Policy::NAMED);
@@ -130,9 +130,14 @@ impl Store<'_> {
                 }
                 Presync::First(unsynced) => return Ok(Attempt::Prepare(Box::new(unsynced))),
             };
-            if let Some(drawn) = drawn.as_ref().filter(|drawn| draws(next.as_deref(), view.found.hold(), drawn)) {
-                self.use_token(drawn)?;
-                events.extend(drawn.event(name.as_str(), self, &now));
+            let draws = |drawn: &&Drawn| drawn.is_rebased() || draws(next.as_deref(), view.found.hold(), drawn);
+            if let Some(drawn) = drawn.as_ref().filter(draws) {
+                match self.use_token(drawn) {
+                    // What only ends must not fail for a counter.
+                    Err(error) if takes(intent) => return Err(error),
+                    Err(_) => {}
+                    Ok(()) => events.extend(drawn.event(name.as_str(), self, &now)),
+                }
             }
             let next = next.as_deref();
             let commit =
@@ -163,6 +168,13 @@ impl Store<'_> {
         let warnings = self.settle_trail(trail);
         let waiters = view.waiters.len();
         Ok(Attempt::Done(Box::new(Changed { decision, before, waiters, aside, warnings })))
+    }
+
+    /// A new beginning for the counter, if the record that is about to end is ahead of it: an old `state/` was put back, and nothing
+    /// but this record would remember how far tokens had come.
+    fn outrun(&self, view: &View) -> Option<Drawn> {
+        view.found.hold()?.token?;
+        self.draw_token(view.found.hold()).ok().filter(Drawn::is_rebased)
     }
 
     /// What the audit log says about a decision.

@@ -27,6 +27,11 @@ impl Drawn {
         self.draw.token
     }
 
+    /// Counting starts anew with this one, so it must be written down even if it isn't used.
+    pub(crate) fn is_rebased(&self) -> bool {
+        self.rebased
+    }
+
     /// What the audit log should say about it.
     pub(crate) fn event(&self, name: &str, store: &Store<'_>, now: &Moment) -> Option<Event> {
         let event = Event::new("token-rebase", name, store.me, now.wall);
