@@ -7,7 +7,7 @@
 //! read the record, remove it, append, unlock, sync the directory.
 
 use std::hint::black_box;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -101,5 +101,41 @@ fn named(criterion: &mut Criterion) {
     unsynced.finish();
 }
 
-criterion_group!(benches, named);
+/// Both in turns, so that a noisy moment of the disk hits both: the ratio of medians.
+fn ratios(_: &mut Criterion) {
+    const ROUNDS: usize = 400;
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory is writable");
+    let lokt = Lokt::create(&dir.path().join("lokt"), lokt::identity("bench".into(), None)).expect("a new root");
+    let bare = Bare::new(&dir.path().join("bare")).expect("a new directory");
+    let name = LockName::new("x").expect("a good name");
+    let pid = lokt.me().pid;
+    let terms = || Terms { ttl_sec: Some(60), reason: None };
+    for synced in [true, false] {
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            times[0].push(timed(|| bare.cycle(synced).expect("the disk works")));
+            times[1].push(timed(|| {
+                let said = if synced { lokt.lock(&name, terms()) } else { lokt.bind(&name, terms(), pid) };
+                assert!(matches!(said.expect("the disk works").value, Grant::Granted(_)));
+                black_box(lokt.unlock(&name, Breaking::No, Condition::default()).expect("the disk works"));
+            }));
+        }
+        let [bare_us, lokt_us] = times.map(|mut times| {
+            times.sort_unstable();
+            times[ROUNDS / 2]
+        });
+        let (part, ratio) = (if synced { "synced" } else { "unsynced" }, f64::from(lokt_us) / f64::from(bare_us));
+        writeln!(io::stdout(), "{part}, in turns: lokt {lokt_us} us, bare {bare_us} us, ratio {ratio:.2}")
+            .expect("stdout is open");
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn timed(work: impl FnOnce()) -> u32 {
+    let start = std::time::Instant::now();
+    work();
+    u32::try_from(start.elapsed().as_micros()).expect("less than an hour")
+}
+
+criterion_group!(benches, named, ratios);
 criterion_main!(benches);
