@@ -1,5 +1,8 @@
 //! An owner is not a process: what keeps a lock, and what no longer does.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::common::{NO_PID, Pulse, Root, Sleeper, alive, elsewhere, go_lease, go_record, host, start_of};
@@ -194,6 +197,25 @@ fn a_bound_lock_with_a_ttl_ends_with_its_lease() {
     let end = root.record("x")["expires_at"].as_str().expect("it has an end").to_owned();
     root.edit("x", &format!("\"expires_at\": \"{end}\""), "\"expires_at\": \"2026-01-01T00:00:00Z\"");
     root.run("b", "lock x").exits(0, "its lease is over, whoever lives");
+}
+
+#[test]
+fn a_process_lives_whatever_it_calls_itself() {
+    let root = Root::new();
+    // A name that is no text and looks like the end of the name and a zombie's state.
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", "printf ') Z \\377' > /proc/self/comm; echo ready; read line"]);
+    let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh can be started");
+    let mut ready = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+    output.read_line(&mut ready).expect("it says that it is ready");
+    let bound = root.run("a", &format!("lock x --bind {}", child.id()));
+    let refused = root.run("b", "lock x");
+    child.kill().expect("it is ours");
+    child.wait().expect("it is our child");
+    bound.exits(0, "it is a process like any other");
+    refused.exits(2, "and lives");
+    root.run("b", "lock x").exits(0, "until it ends");
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::common::{Call, LOKT, Root, Said, alive, chmod, elsewhere, go_lease, go_record, make_old, mode, names_in};
+use crate::common::{
+    Call, LOKT, Root, Said, Sleeper, alive, chmod, elsewhere, go_lease, go_record, make_old, mode, names_in,
+};
 
 const ALICE: u32 = 20_001;
 const BOB: u32 = 20_002;
@@ -384,4 +386,31 @@ fn interrupted_calls_are_repeated() {
         .run();
     said.exits(0, "an interrupted call is no error");
     assert_eq!(root.record("x")["owner"], "b", "b has it");
+}
+
+// --- processes that can't be seen
+
+#[test]
+fn a_process_that_is_hidden_is_not_dead() {
+    let (house, mut sleeper) = (House::new(0o2770), Sleeper::new());
+    house.root.run("admin", &format!("lock bound --bind {}", sleeper.pid())).exits(0, "it is free");
+    house.root.put_record("old", &alive(go_record("old", "admin")));
+    house.give(&house.root.record_path("old"), ALICE, 0o660);
+    // Bob sees his own processes only.
+    let bob = |words: &str| {
+        let lokt = house.lokt.display();
+        let script = format!(
+            "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid={BOB} --regid={TEAM} --clear-groups -- {lokt} {words}"
+        );
+        let call = Call::new("unshare").args(["--mount", "sh", "-c", &script]);
+        call.env("LOKT_ROOT", house.root.path()).env("LOKT_OWNER", "bob").cwd(house.root.outside()).run()
+    };
+    for name in ["bound", "old"] {
+        bob(&format!("lock {name}")).exits(2, "a process of somebody else's is hidden, not dead");
+        bob(&format!("unlock --break-stale {name}")).exits(1, "and not stale");
+        let json = bob(&format!("status {name} --json")).exits(0, "it is held").json();
+        assert_eq!((&json["pid_status"], &json["live"]), (&json!("alive"), &json!(true)), "{name}: it counts as alive");
+    }
+    sleeper.end();
+    bob("lock bound").exits(0, "one that is gone is gone, hidden or not");
 }

@@ -119,8 +119,9 @@ pub(super) fn process_stat(pid: i64) -> Option<ProcessStat> {
         return None;
     }
     let view = proc_view();
-    let text = view.ours.then(|| fs::read_to_string(format!("/proc/{pid}/stat")).ok()).flatten();
-    match text.as_deref().and_then(parse_stat) {
+    // A process may call itself something that is no text.
+    let text = view.ours.then(|| fs::read(format!("/proc/{pid}/stat")).ok()).flatten();
+    match text.and_then(|text| parse_stat(&String::from_utf8_lossy(&text))) {
         Some(stat) if view.starts => Some(stat),
         Some(stat) => Some(ProcessStat { start: 0, ..stat }),
         None => exists(pid).then_some(ProcessStat { state: '?', start: 0 }),
