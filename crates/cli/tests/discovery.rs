@@ -1,7 +1,7 @@
 //! Which root is meant, when `LOKT_ROOT` doesn't say.
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -195,6 +195,9 @@ fn the_search_upwards_ends_at_home() {
     place.dir(".lokt");
     assert_eq!(root_of(lokt(&deep)).0, place.path.join(".lokt"), "without a home it goes on");
     assert_eq!(root_of(lokt(&deep).env("HOME", &home)).0, deep.join(".lokt"), "above home nothing counts");
+    let link = place.path.join("link-to-home");
+    symlink(&home, &link).expect("a temp directory is writable");
+    assert_eq!(root_of(lokt(&deep).env("HOME", &link)).0, deep.join(".lokt"), "by whichever name it goes");
     place.dir("home/.lokt");
     assert_eq!(root_of(lokt(&deep).env("HOME", &home)).0, home.join(".lokt"), "home itself does");
 }

@@ -114,17 +114,18 @@ impl Surroundings {
     /// somebody who is neither us nor root: what a stranger puts above us doesn't decide where we lock.
     fn nearest_lokt(&self) -> Option<PathBuf> {
         let us = rustix::process::geteuid().as_raw();
-        let trusted = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.uid() == us || meta.uid() == 0);
+        let trusted = |meta: &fs::Metadata| meta.uid() == us || meta.uid() == 0;
+        // By what it is, not by its name: `HOME` may lead there through a link.
+        let place = |meta: &fs::Metadata| (meta.dev(), meta.ino());
+        let home = self.home.as_deref().and_then(|home| fs::metadata(home).ok()).map(|meta| place(&meta));
         for dir in self.upwards() {
-            if !trusted(dir) {
-                return None;
-            }
+            let meta = fs::metadata(dir).ok().filter(trusted)?;
             // Anybody can put one into a directory like /tmp, which is root's.
             let candidate = dir.join(".lokt");
-            if candidate.is_dir() && trusted(&candidate) {
+            if fs::metadata(&candidate).is_ok_and(|meta| meta.is_dir() && trusted(&meta)) {
                 return Some(candidate);
             }
-            if self.home.as_deref() == Some(dir) {
+            if home == Some(place(&meta)) {
                 return None;
             }
         }
