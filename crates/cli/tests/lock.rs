@@ -8,8 +8,8 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::{
-    Call, LOKT, Pulse, Root, Sleeper, alive, eventually, from_now, go_lease, go_record, host, mode, names_in, now,
-    pid_of, put, seconds_between, start_of, time,
+    Call, LOKT, Pulse, Root, alive, eventually, from_now, go_lease, go_record, host, mode, names_in, now, pid_of, put,
+    seconds_between, time,
 };
 
 #[test]
@@ -324,48 +324,6 @@ fn a_name_may_have_two_hundred_bytes() {
 }
 
 #[test]
-fn a_freeze_refuses_new_holds_and_says_so() {
-    let root = Root::used();
-    root.put_freeze("build", &go_lease("build", "ops", 600, 600));
-    let said = root.run("a", "lock build").exits(2, "nothing is granted under a freeze");
-    said.notes(&format!("error: operation \"build\" frozen by ops (agent: agent-beef)@{} for", host()), "it says who")
-        .notes("remaining", "it says how long");
-    let said = root.run("a", "lock build --json").exits(2, "nothing is granted under a freeze");
-    assert_eq!(said.json()["status"], "blocked", "a freeze blocks");
-    assert_eq!(said.json()["code"], "E_FROZEN", "the code says freeze");
-    assert!(!root.has_record("build"), "no record was made");
-    assert_eq!(root.events_of("build"), ["freeze-deny", "freeze-deny"], "each refusal leaves one event");
-    assert_eq!(root.audit_of("build")[0]["extra"]["freeze_owner"], "ops", "the event names whoever froze it");
-}
-
-#[test]
-fn a_freeze_does_not_stop_the_refresh_of_a_live_hold() {
-    let root = Root::new();
-    root.run("a", "lock build --ttl 5m").exits(0, "it is free");
-    root.put_freeze("build", &go_lease("build", "ops", 600, 600));
-    root.run("a", "lock build --ttl 5m").exits(0, "a live hold is refreshed under a freeze");
-    root.run("a", "unlock build").exits(0, "a freeze doesn't keep anybody from leaving");
-    root.run("a", "lock build").exits(2, "but nobody gets in again");
-}
-
-#[test]
-fn a_freeze_stops_the_revival_of_an_expired_hold() {
-    let root = Root::used();
-    root.put_record("build", &go_lease("build", "a", 60, -10));
-    root.put_freeze("build", &go_lease("build", "ops", 600, 600));
-    root.run("a", "lock build").exits(2, "an expired hold is not revived under a freeze");
-}
-
-#[test]
-fn a_freeze_of_an_old_program_counts_and_a_lock_of_that_name_does_not() {
-    let root = Root::used();
-    root.put_record("freeze-build", &go_lease("freeze-build", "ops", 600, 600));
-    root.run("a", "lock build").exits(2, "freeze-build of an old program freezes build");
-    root.run("a", "lock freeze-deploy").exits(0, "freeze-deploy is a name like any other");
-    root.run("b", "lock deploy").exits(0, "and freezes nothing");
-}
-
-#[test]
 fn whoever_was_in_line_first_is_served_first() {
     let root = Root::used();
     let ticket = Pulse::waiting(&root, "build", "early");
@@ -406,60 +364,7 @@ fn a_process_that_was_stopped_inside_the_mutex_is_named() {
 }
 
 #[test]
-fn binding_to_a_process_says_what_will_end_it() {
-    let (root, sleeper) = (Root::new(), Sleeper::new());
-    let pid = sleeper.pid();
-    root.run("a", &format!("lock build --bind {pid}"))
-        .exits(0, "it is free")
-        .notes(&format!("note: it ends with process {pid}"), "a bound lock says what ends it");
-    assert_eq!(root.record("build")["pid"], json!(pid), "the record names the bound process");
-    assert_eq!(root.record("build")["pid_start_ns"], json!(start_of(pid)), "with its own start time");
-    assert!(root.record("build")["parts"]["process"].is_object(), "it is a process part");
-    assert_eq!(root.record("build")["parts"].get("owner"), None, "and no owner part");
-    let said = root.run("b", "lock build").exits(2, "it is held");
-    said.notes(&format!("  until:   process {pid} ends"), "whoever is refused hears what they wait for");
-}
-
-#[test]
-fn binding_with_a_ttl_ends_with_whichever_comes_first() {
-    let (root, sleeper) = (Root::new(), Sleeper::new());
-    let pid = sleeper.pid();
-    let said = root.run("a", &format!("lock build --bind {pid} --ttl 5m"));
-    said.exits(0, "it is free").notes(&format!("note: it ends with process {pid}, at the latest at "), "it says both");
-    let json = root.run("b", "lock build --json").exits(2, "it is held").json();
-    assert!(json["holder_remaining_sec"].as_i64().is_some_and(|left| (290..=300).contains(&left)), "the lease runs");
-}
-
-#[test]
-fn binding_to_no_process_is_a_clear_error() {
-    let root = Root::new();
-    root.run("a", "lock build --bind 4194304")
-        .exits(1, "there is no such process")
-        .notes("error: can't bind to process 4194304: there is none", "it says what is wrong");
-    let said = root.run("a", "lock build --bind 4194304 --json").exits(1, "there is no such process");
-    assert_eq!(said.failure(), "E_NO_PROCESS", "the code is stable");
-    assert!(!root.has_record("build"), "nothing was granted");
-}
-
-#[test]
-fn binding_to_a_zombie_is_binding_to_no_process() {
-    let (root, mut sleeper) = (Root::new(), Sleeper::new());
-    sleeper.kill();
-    root.run("a", &format!("lock build --bind {}", sleeper.pid())).exits(1, "a zombie has ended");
-}
-
-#[test]
-fn a_bind_that_is_no_pid_is_a_usage_error() {
-    let root = Root::new();
-    for pid in ["0", "-1", "abc", "1.5", "99999999999999999999"] {
-        root.run("a", &format!("lock build --bind={pid}")).exits(64, "it is no pid");
-    }
-    assert!(!root.path().exists(), "a usage error touches nothing");
-}
-
-#[test]
-fn the_record_of_another_implementation_is_never_half_ours() {
-    // A name in the record that isn't the file's, and members that nobody knows, change nothing about the lock.
+fn the_record_of_another_program_becomes_ours_without_losing_anything() {
     let root = Root::used();
     let mut record = alive(go_record("build", "a"));
     record["x_note"] = json!({"kept": [1, 2, 3]});
@@ -470,26 +375,6 @@ fn the_record_of_another_implementation_is_never_half_ours() {
     assert_eq!(after["lock_id"], record["lock_id"], "a refresh keeps the lock id");
     assert!(after["fencing_token"].as_u64().is_some(), "a record without a token gets one");
     assert_ne!(after["parts"], Value::Null, "it has our parts now");
-}
-
-#[test]
-fn a_lock_held_in_two_ways_says_what_ends_both() {
-    let (root, sleeper) = (Root::new(), Sleeper::new());
-    let pid = sleeper.pid();
-    root.run("a", "lock build --ttl 10m").exits(0, "it is free");
-    let said = root.run("a", &format!("lock build --bind {pid} --ttl 5m")).exits(0, "a process part is added");
-    said.notes(&format!("note: it ends when both have happened: process {pid} ends (at the latest at "), "the process")
-        .notes("), `lokt unlock build` (at the latest at ", "and the owner's TTL, which comes later");
-    let said = root.run("a", "lock build").exits(0, "the owner part loses its end");
-    assert!(said.stderr.ends_with("), `lokt unlock build`\n"), "now only an unlock ends it{said}");
-}
-
-#[test]
-fn who_is_refused_by_ones_own_bound_process_hears_that_it_is_ones_own() {
-    let (root, one, two) = (Root::new(), Sleeper::new(), Sleeper::new());
-    root.run("a", &format!("lock build --bind {}", one.pid())).exits(0, "it is free");
-    let said = root.run("a", &format!("lock build --bind {}", two.pid())).exits(2, "two processes exclude each other");
-    said.notes(&format!("hint: it is yours, held by process {}", one.pid()), "`why` would say that lock succeeds");
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl House {
             .cwd(self.root.outside())
     }
 
-    /// Everything below the root with its owner, group and permissions, except what `of` doesn't know.
+    /// Checks everything below the root.
     fn every_file(&self, check: impl Fn(&Path, &fs::Metadata)) {
         let mut count = 0;
         for (path, _) in self.root.snapshot().into_iter().filter(|(path, _)| *path != self.root.path()) {

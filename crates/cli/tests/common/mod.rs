@@ -129,7 +129,7 @@ impl Root {
         events.iter().map(|event| event["event"].as_str().expect("an event has a name").to_owned()).collect()
     }
 
-    /// The content of everything that was moved aside, by name.
+    /// Everything that was moved aside.
     pub(crate) fn aside(&self) -> Vec<PathBuf> {
         names_in(&self.path().join("state/aside"))
     }
@@ -193,7 +193,6 @@ pub(crate) fn mode(path: &Path) -> u32 {
 /// One call of a program.
 pub(crate) struct Call {
     command: Command,
-    deadline: Duration,
 }
 
 impl Call {
@@ -203,7 +202,7 @@ impl Call {
             command.env_remove(name);
         }
         command.stdin(Stdio::null());
-        Self { command, deadline: DEADLINE }
+        Self { command }
     }
 
     #[must_use]
@@ -238,7 +237,7 @@ impl Call {
         let pid = child.id();
         let (send, done) = mpsc::channel();
         thread::spawn(move || send.send(child.wait_with_output()));
-        Running { what, pid, done, deadline: self.deadline }
+        Running { what, pid, done }
     }
 
     /// Runs it to its end.
@@ -252,14 +251,13 @@ pub(crate) struct Running {
     what: String,
     pid: u32,
     done: mpsc::Receiver<std::io::Result<Output>>,
-    deadline: Duration,
 }
 
 impl Running {
     pub(crate) fn wait(self) -> Said {
-        let Ok(output) = self.done.recv_timeout(self.deadline) else {
+        let Ok(output) = self.done.recv_timeout(DEADLINE) else {
             let _ = kill_process(pid_of(self.pid), Signal::KILL);
-            panic!("{} ends within {:?}", self.what, self.deadline);
+            panic!("{} ends within {DEADLINE:?}", self.what);
         };
         let output = output.expect("a child can be waited for");
         let text = |bytes| String::from_utf8(bytes).expect("lokt speaks UTF-8");
