@@ -22,6 +22,17 @@ fn a_line_that_cannot_be_read_does_not_keep_anybody_from_unlocking() {
 }
 
 #[test]
+fn a_line_that_cannot_be_read_does_not_keep_anybody_from_looking() {
+    let place = place();
+    place.take("a", &["x"]);
+    put(&place.root().join("state/line/x"), "not a directory");
+    for args in [["status"].as_slice(), &["status", "x"], &["status", "--json"], &["exists", "x"]] {
+        let ended = place.run("b", args);
+        assert_eq!(ended.code, Some(0), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_token_file_that_is_too_long_costs_one_leap_and_not_one_per_token() {
     let place = place();
     let (_, first) = place.take("a", &["a"]);

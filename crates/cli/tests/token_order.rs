@@ -108,6 +108,21 @@ fn a_record_ahead_of_the_counter_is_remembered_when_it_ends() {
 }
 
 #[test]
+fn the_ceiling_never_comes_down() {
+    let place = place();
+    let (_, token) = place.take("a", &["x"]);
+    put(&place.root().join("state/ceiling"), "{\"version\":1,\"ceiling\":5001001}\n");
+    let record = std::fs::read_to_string(place.record("x")).expect("it is held");
+    put(&place.record("x"), record.replace(&format!("\"fencing_token\": {token}"), "\"fencing_token\": 500"));
+    assert_eq!(place.run("a", &["unlock", "x"]).code, Some(0));
+    let ceiling = std::fs::read_to_string(place.root().join("state/ceiling")).expect("it is there");
+    let ceiling: serde_json::Value = serde_json::from_str(&ceiling).expect("it is JSON");
+    assert!(ceiling["ceiling"].as_u64() >= Some(5_001_001), "token-order: the synced ceiling is now {ceiling}");
+    let (_, next) = place.take("b", &["x"]);
+    assert!(next > 500, "token-order: {next} after a record with 500");
+}
+
+#[test]
 fn tokens_are_shared_by_all_names_of_a_root() {
     let place = place();
     let mut last = 0;

@@ -74,6 +74,11 @@ impl Next {
         bytes
     }
 
+    /// What it says of the ceiling.
+    pub fn ceiling(&self) -> u64 {
+        self.ceiling
+    }
+
     /// Was this written here, on this boot and a mount it knows?
     fn is_trusted(&self, place: Place<'_>) -> bool {
         place.boot_id == Some(&self.boot_id) && place.mount.is_some_and(|mount| self.mounts.contains(&mount))

@@ -146,9 +146,10 @@ impl Store<'_> {
                 Swapped::Again => return Ok(Attempt::Again),
                 Swapped::Done { file: published, aside: moved } => (file, aside) = (published, moved),
                 Swapped::BrokeOnly { aside, failure } => {
-                    let told = self.told(&decision, &view, intent, name, &now, aside.as_ref());
-                    // What was broken comes first; the rest didn't happen.
-                    events.extend(told.into_iter().take(1));
+                    // What was broken comes first; the rest didn't happen. One's own stale hold, which was to be revived, is gone.
+                    let gone = Decision::Commit { next: None, cause: Cause::Prune, broken: None };
+                    let decision = if broken.is_some() { &decision } else { &gone };
+                    events.extend(self.told(decision, &view, intent, name, &now, aside.as_ref()).into_iter().take(1));
                     let trail = self.account(&events);
                     drop(inside);
                     let _ = self.settle_trail(trail);
@@ -162,10 +163,10 @@ impl Store<'_> {
         drop(inside);
 
         let durable = self.make_durable(&decision, &view, file.as_deref());
+        let warnings = self.settle_trail(trail);
         if let Err(error) = durable {
             return Err(self.undo(name, &decision, error));
         }
-        let warnings = self.settle_trail(trail);
         let waiters = view.waiters.len();
         Ok(Attempt::Done(Box::new(Changed { decision, before, waiters, aside, warnings })))
     }
@@ -205,8 +206,8 @@ impl Store<'_> {
         now: &Moment,
         sync_inside: bool,
     ) -> Result<Presync, Error> {
-        let owner_lives_on = view.found.elapsed.owner.runs() && next.is_some_and(|next| next.has(PartKind::Owner));
-        let (Some(next), Some(content), true) = (next, &view.found.content, owner_lives_on) else {
+        let outlives = replaces_what_outlives(view, next);
+        let (Some(next), Some(content), true) = (next, &view.found.content, outlives) else {
             return Ok(Presync::NotNeeded);
         };
         if let Some(prepared) = prepared
@@ -284,6 +285,14 @@ const FENCE_UNUSED: Fence = match Fence::new(1) {
     Some(fence) => fence,
     None => unreachable!(),
 };
+
+/// Is a live hold that outlives the machine (an owner part, or another program's record, which was synced) replaced by another that
+/// does? A power cut must leave one of the two.
+pub(super) fn replaces_what_outlives(view: &View, next: Option<&Hold>) -> bool {
+    let foreign =
+        || view.found.hold().is_some_and(Hold::is_foreign) && view.found.holder().is_some_and(|holder| holder.lives());
+    next.is_some_and(|next| next.has(PartKind::Owner)) && (view.found.elapsed.owner.runs() || foreign())
+}
 
 fn takes(intent: &Intent) -> bool {
     matches!(intent, Intent::Lock(_) | Intent::Guard(..))

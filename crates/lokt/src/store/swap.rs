@@ -11,6 +11,7 @@ use lokt_core::hold::Hold;
 use lokt_core::record::{self, RECORD_BYTES_MAX};
 use lokt_core::time::Moment;
 
+use super::change::replaces_what_outlives;
 use super::slot::{Stored, View};
 use super::{ASIDE_DIR, Store, TEMP_DIR};
 use crate::error::{At as _, Error, ErrorKind};
@@ -71,7 +72,7 @@ impl Store<'_> {
         } else {
             let temp = self.temp_path()?;
             let file = self.create_temp(&temp, next)?;
-            if commit.sync_inside && commit.view.found.elapsed.owner.runs() {
+            if commit.sync_inside && replaces_what_outlives(commit.view, Some(next)) {
                 file.sync().at("sync", self.root, &temp)?;
             }
             (temp, file)
@@ -110,7 +111,7 @@ impl Store<'_> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
             Err(error) => Some(Error::io("publish", &self.root.join(path), error)),
         };
-        match (broken, failure) {
+        match (judged, failure) {
             (Some(_), failure) => Ok(Swapped::BrokeOnly { aside, failure }),
             (None, None) => Ok(Swapped::Again),
             (None, Some(failure)) => Err(failure),

@@ -48,18 +48,31 @@ impl Store<'_> {
         match before.and_then(|hold| hold.token).filter(|token| is_plausible(*token) && *token >= drawn.token()) {
             None => Ok(drawn),
             // The counter is older than the record: somebody put an old `state/` back.
-            Some(seen) => self.draw_from(None, seen.get() + LEAP, true),
+            Some(seen) => {
+                let next = self.next()?;
+                // Wherever counting starts, the ceiling never comes down.
+                let floor =
+                    (seen.get() + LEAP).max(self.ceiling()?.unwrap_or(0)).max(next.map_or(0, |next| next.ceiling()));
+                self.draw_from(None, floor, true)
+            }
         }
+    }
+
+    fn next(&self) -> Result<Option<Next>, Error> {
+        Ok(self.small_file(NEXT, NEXT_BYTES)?.and_then(|bytes| Next::parse(&bytes)))
+    }
+
+    fn ceiling(&self) -> Result<Option<u64>, Error> {
+        Ok(self.small_file(CEILING, NEXT_BYTES)?.and_then(|bytes| counter::parse_ceiling(&bytes)))
     }
 
     fn draw_counted(&self) -> Result<Drawn, Error> {
         let place = self.place();
-        let next = self.small_file(NEXT, NEXT_BYTES)?.and_then(|bytes| Next::parse(&bytes));
+        let next = self.next()?;
         if let Some(draw) = counter::quick(next.as_ref(), place) {
             return Ok(Drawn { draw, rebased: false });
         }
-        let ceiling = self.small_file(CEILING, NEXT_BYTES)?.and_then(|bytes| counter::parse_ceiling(&bytes));
-        let (floor, rebased) = match ceiling {
+        let (floor, rebased) = match self.ceiling()? {
             Some(ceiling) => (ceiling, false),
             None => self.floor()?,
         };

@@ -53,7 +53,8 @@ impl Store<'_> {
                 }
             }
         }
-        trail.sync = events.iter().any(Event::is_synced).then_some(written);
+        // A new log is synced with its name, whatever it begins with: what comes later relies on the name.
+        trail.sync = (trail.new_name || events.iter().any(Event::is_synced)).then_some(written);
         trail
     }
 

@@ -106,8 +106,9 @@ fn stamp_of(stat: &Stat) -> Stamp {
 fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let written = retry_on_intr(|| rustix::io::write(fd, bytes)).inspect_err(|error| {
-            if *error == Errno::FBIG {
-                signals::forget_file_size();
+            // Everything here is written at the end.
+            if let (Errno::FBIG, Ok(stat)) = (*error, fstat(fd)) {
+                signals::forget_file_size(stamp_of(&stat).size);
             }
         });
         match written? {

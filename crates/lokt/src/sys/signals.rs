@@ -37,12 +37,12 @@ impl Drop for Blocked {
     }
 }
 
-/// After a write beyond the file size limit: takes back the signal that the kernel sent along with the error, if it is blocked. It
-/// would end the process later, when the change is made and nobody has been told.
-pub(super) fn forget_file_size() {
+/// After a write at `position` that was refused as beyond the file size limit: takes back the signal that the kernel sent along with the
+/// error, if it is blocked. It would end the process later, when the change is made and nobody has been told.
+pub(super) fn forget_file_size(position: u64) {
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGXFSZ));
-    // Without a limit the error has another reason and no signal, and waiting for one would never end.
-    if is_blocked && getrlimit(Resource::Fsize).current.is_some() {
+    // Below the limit, or without one, the error has another reason and no signal, and waiting for one would never end.
+    if is_blocked && getrlimit(Resource::Fsize).current.is_some_and(|limit| limit <= position) {
         let mut file_size = SigSet::empty();
         file_size.add(Signal::SIGXFSZ);
         let _ = file_size.wait();

@@ -106,7 +106,7 @@ fn unlock(lokt: &Lokt, breaking: Breaking) -> Result<Said, Error> {
 }
 
 /// Every change, always made by the owner `actor`.
-pub(crate) const SCENARIOS: [Scenario; 12] = [
+pub(crate) const SCENARIOS: [Scenario; 13] = [
     Scenario { title: "lock in a new root", prepare: |_| {}, act: |lokt| lokt.lock(&name(), ttl(300)).map(grant) },
     Scenario {
         title: "lock a name that was used before",
@@ -144,6 +144,16 @@ pub(crate) const SCENARIOS: [Scenario; 12] = [
         prepare: |world| {
             world.take("actor", ttl(300));
             world.machine.advance_secs(5);
+        },
+        act: |lokt| lokt.lock(&name(), ttl(600)).map(grant),
+    },
+    Scenario {
+        title: "refresh one's own live record of an old program",
+        prepare: |world| {
+            world.machine.start_process(77, 1);
+            let who =
+                r#""version":1,"name":"x","lock_id":"0f","owner":"actor","host":"fake","pid":77,"pid_start_ns":1"#;
+            world.mem.plant(RECORD, format!(r#"{{{who},"acquired_ts":"2026-01-01T11:59:00Z"}}"#).as_bytes());
         },
         act: |lokt| lokt.lock(&name(), ttl(600)).map(grant),
     },
