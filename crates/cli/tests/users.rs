@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::common::{
-    Call, LOKT, Root, Said, Sleeper, alive, chmod, elsewhere, go_lease, go_record, make_old, mode, names_in,
+    Call, LOKT, Root, Said, Sleeper, alive, chmod, elsewhere, go_lease, go_record, make_old, mode, names_in, put,
 };
 
 const ALICE: u32 = 20_001;
@@ -413,4 +413,44 @@ fn a_process_that_is_hidden_is_not_dead() {
     }
     sleeper.end();
     bob("lock bound").exits(0, "one that is gone is gone, hidden or not");
+}
+
+// --- where to lock
+
+/// `root --json` as `uid` in `dir`, without LOKT_ROOT.
+fn root_seen_by(house: &House, uid: u32, dir: &Path) -> serde_json::Value {
+    let call = house.call(uid, TEAM, &["--clear-groups"], "root --json").env("LOKT_ROOT", "").cwd(dir);
+    call.run().exits(0, "there is always an answer").json()
+}
+
+#[test]
+fn what_a_stranger_puts_above_decides_nothing_but_a_colleagues_repository_is_shared() {
+    let house = House::without_root();
+    let common = house.root.outside().join("common");
+    let project = house.root.outside().join("project");
+    for (dir, owner, mode, git_owner) in [(&common, 0, 0o1777, EVE), (&project, ALICE, 0o2775, ALICE)] {
+        for below in ["work", ".git/objects", ".git/refs", ".lokt"] {
+            fs::create_dir_all(dir.join(below)).expect("a temp directory is writable");
+        }
+        put(&dir.join(".git/HEAD"), "ref: refs/heads/main\n");
+        house.give(dir, owner, mode);
+        house.give(&dir.join("work"), BOB, 0o755);
+        for mark in [".git", ".git/HEAD", ".git/objects", ".git/refs", ".lokt"] {
+            house.give(&dir.join(mark), git_owner, 0o775);
+        }
+    }
+    let seen = root_seen_by(&house, BOB, &common.join("work"));
+    let expected = common.join("work/.lokt").display().to_string();
+    assert_eq!(
+        (&seen["root_method"], &seen["root_path"]),
+        (&json!("local"), &json!(expected)),
+        "eve decides nothing for bob"
+    );
+    let seen = root_seen_by(&house, BOB, &project.join("work"));
+    let expected = project.join(".git/lokt").display().to_string();
+    assert_eq!(
+        (&seen["root_method"], &seen["root_path"]),
+        (&json!("git"), &json!(expected)),
+        "alice's project is bob's too"
+    );
 }

@@ -107,7 +107,10 @@ impl Surroundings {
         if let Some(dir) = self.git_dir.as_ref().filter(|dir| !dir.is_empty()) {
             return common_of(&self.cwd.join(dir));
         }
-        self.upwards().find_map(|dir| common_of(&dir.join(".git")).or_else(|| common_of(dir)))
+        self.upwards().find_map(|dir| {
+            let repository = |mark: &str, git: &Path| if is_no_strangers(dir, mark) { common_of(git) } else { None };
+            repository(".git", &dir.join(".git")).or_else(|| repository("HEAD", dir))
+        })
     }
 
     /// The nearest existing `.lokt`. The search ends at the home directory, at a mount border, and at a directory that belongs to
@@ -138,6 +141,14 @@ impl Surroundings {
         let here = device(&self.cwd);
         self.cwd.ancestors().take_while(move |dir| device(dir) == here)
     }
+}
+
+/// Does `mark` in `dir` belong to us, to root, or to whom the directory belongs? Anybody can put a repository into a directory like
+/// `/tmp`; in a colleague's project it is the colleague's.
+fn is_no_strangers(dir: &Path, mark: &str) -> bool {
+    let owner = |path: &Path| fs::symlink_metadata(path).map(|meta| meta.uid()).ok();
+    let us = rustix::process::geteuid().as_raw();
+    owner(&dir.join(mark)).is_some_and(|uid| uid == us || uid == 0 || Some(uid) == owner(dir))
 }
 
 /// The common directory of a repository, if `git` is its directory or a `gitdir:` file. Linked worktrees share one.
