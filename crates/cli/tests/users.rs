@@ -417,7 +417,7 @@ fn a_process_that_is_hidden_is_not_dead() {
 
 // --- where to lock
 
-/// `root --json` as `uid` in `dir`, without LOKT_ROOT.
+/// `root --json` as `uid` in `dir`, without `LOKT_ROOT`.
 fn root_seen_by(house: &House, uid: u32, dir: &Path) -> serde_json::Value {
     let call = house.call(uid, TEAM, &["--clear-groups"], "root --json").env("LOKT_ROOT", "").cwd(dir);
     call.run().exits(0, "there is always an answer").json()
