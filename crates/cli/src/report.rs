@@ -72,7 +72,12 @@ impl Report {
             text.push('\n');
         }
         let _ = io::stderr().write_all(text.as_bytes());
-        let _ = io::stdout().write_all(self.stdout.as_bytes()).and_then(|()| io::stdout().flush());
+        let written = io::stdout().write_all(self.stdout.as_bytes()).and_then(|()| io::stdout().flush());
+        if let Err(error) = written
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            let _ = writeln!(io::stderr(), "warning: the answer could not be written to stdout: {error}");
+        }
         self.exit
     }
 }

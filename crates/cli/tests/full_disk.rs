@@ -18,3 +18,14 @@ fn a_hold_of_another_program_can_be_ended_where_there_is_no_room_for_a_directory
     assert_ne!(ended.code, Some(99), "this test needs root, for a mount: {}", ended.stderr);
     assert_eq!(ended.code, Some(0), "nothing wedges a name: {} {}", ended.stdout, ended.stderr);
 }
+
+#[test]
+fn an_answer_that_is_lost_is_said_and_a_reader_that_left_is_not() {
+    let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+    let words = |text| ["sh", "-c", text, env!("CARGO_BIN_EXE_lokt")];
+    let ended = place.run_words("a", &words("\"$0\" version > /dev/full"));
+    assert_eq!(ended.code, Some(0), "the exit code is the command's: {}", ended.stderr);
+    assert!(ended.stderr.starts_with("warning: the answer could not be written to stdout: "), "{}", ended.stderr);
+    let ended = place.run_words("a", &words("(sleep 0.2; \"$0\" help) | true"));
+    assert_eq!(ended.stderr, "", "whoever closed it doesn't want it");
+}
