@@ -10,8 +10,9 @@ use crate::report::Failure;
 pub(crate) fn lock_name(text: &str) -> Result<LockName, Failure> {
     LockName::new(text).map_err(|bad| {
         let code = crate::exit::Exit::Usage;
-        Failure::new(code, "E_BAD_NAME", format!("invalid lock name: {bad}"))
-            .hint("a name has letters, digits, dots, hyphens and underscores, like `release-1.2`")
+        Failure::new(code, "E_BAD_NAME", format!("invalid lock name: {bad}")).hint(
+            "a name has letters (A-Z, a-z), digits, dots, hyphens and underscores, at most 200, like `release-1.2`",
+        )
     })
 }
 
@@ -21,6 +22,18 @@ pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
         duration::BadDuration::Negative => "TTL must be positive (e.g., 5m, 1h)".to_owned(),
         _ => bad.to_string(),
     })
+}
+
+/// `--bind`
+pub(crate) fn parse_pid(text: &str) -> Result<i64, String> {
+    let pid = text.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| "not a process id, which is a number from 1; in a shell, $$ is the shell's own".to_owned())
+}
+
+/// `--token`
+pub(crate) fn parse_token(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "not a fencing token, which is a number; `lokt status NAME` shows the current one".to_owned())
 }
 
 /// Seconds of a lease, rounded up; `None` for no lease.

@@ -246,3 +246,26 @@ fn words_that_are_no_text_are_usage_errors() {
     root.lokt("a").args([word]).run().exits(64, "a command is text");
     assert!(!root.path().exists(), "nothing was touched");
 }
+
+#[test]
+fn a_flag_before_the_command_is_told_its_place() {
+    let root = Root::new();
+    for words in ["--json", "--json lock build", "help --json", "--ttl 5m lock build --json"] {
+        let said = root.run("a", words).exits(64, "flags come after a command");
+        assert_eq!(said.failure(), "E_USAGE", "{words}: JSON was asked for{said}");
+        assert!(said.json()["hint"].as_str().is_some_and(|hint| hint.contains("after a command")), "{words}{said}");
+    }
+    let said = root.run("a", "--ttl 5m lock build").exits(64, "flags come after a command");
+    said.notes("hint: flags come after a command, as in `lokt status --json`\n", "in text too");
+}
+
+#[test]
+fn a_number_that_is_none_is_told_what_it_stands_for() {
+    let root = Root::new();
+    for pid in ["abc", "0", "-1", "", "99999999999999999999"] {
+        let said = root.lokt("a").args(["lock", "build", "--bind", pid]).run().exits(64, "no process id");
+        said.notes("not a process id", pid);
+    }
+    let said = root.run("a", "unlock build --token x").exits(64, "no token");
+    said.notes("not a fencing token", "it says what is wanted").notes("--token <N>", "and where");
+}

@@ -7,7 +7,7 @@ use lokt::{Broken, Grant, Granted, Hold, Lokt, Part, Terms, duration};
 use serde::Serialize;
 
 use super::{Formatted, deny};
-use crate::args::{lease_seconds, lock_name, parse_ttl};
+use crate::args::{lease_seconds, lock_name, parse_pid, parse_ttl};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
     ttl: Option<Duration>,
     /// End it when this process ends
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "PID", value_parser = parse_pid, allow_negative_numbers = true)]
     bind: Option<i64>,
     /// Say why; shown to everyone who is refused
     #[arg(long, value_name = "TEXT")]

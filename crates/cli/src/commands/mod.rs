@@ -37,14 +37,14 @@ Commands:
       --owner <owner>      End every lock of that owner (another's needs --force)
       --all                End every lock of this owner
   status [name]          Show who holds what, since when and until when
-      --prune-expired      Remove expired locks first
+      --prune-expired      Remove expired locks and freezes first
   exists <name>          Say by the exit code whether it is held
   why <name>             Explain what `lock` would do, with the evidence and the next command
   root                   Show the root directory and how it was found
   version                Show the version
   help [command]         Show this, or the help of a command
 
-Every command takes --json. Environment: LOKT_ROOT, LOKT_OWNER, LOKT_AGENT_ID.
+Every command but help takes --json, after its name. Environment: LOKT_ROOT, LOKT_OWNER, LOKT_AGENT_ID.
 ";
 
 fn help() -> String {
@@ -98,9 +98,15 @@ fn help_about(topics: &[OsString]) -> Report {
 fn unknown(command: &OsString, rest: &[OsString]) -> Report {
     let command = crate::show::clean(&command.to_string_lossy());
     let message = format!("unknown command: {command}");
-    match Format::of(asks_for_json(rest)) {
-        Format::Json => Failure::usage(message).hint("`lokt help` lists the commands").report(Format::Json),
-        Format::Text => Report::new(Exit::Usage).note(message).text(help()),
+    let misplaced = command.starts_with('-').then_some("flags come after a command, as in `lokt status --json`");
+    match Format::of(command == "--json" || asks_for_json(rest)) {
+        Format::Json => {
+            Failure::usage(message).hint(misplaced.unwrap_or("`lokt help` lists the commands")).report(Format::Json)
+        }
+        Format::Text => {
+            let hint = misplaced.map(|hint| format!("hint: {hint}"));
+            Report::new(Exit::Usage).note(message).notes(hint).text(help())
+        }
     }
 }
 

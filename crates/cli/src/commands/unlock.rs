@@ -4,7 +4,7 @@ use lokt::{Breaking, Cause, Condition, End, Ended, LockId, LockName, Lokt};
 use serde::Serialize;
 
 use super::{Formatted, deny};
-use crate::args::lock_name;
+use crate::args::{lock_name, parse_token};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID")]
     lock_id: Option<String>,
     /// Only if this is still its fencing token
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_token)]
     token: Option<u64>,
     /// End every lock of this owner; another's needs --force
     #[arg(long, value_name = "OWNER")]
