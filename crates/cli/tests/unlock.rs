@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{NO_PID, Root, Sleeper, alive, elsewhere, go_lease, go_record, host};
+use crate::common::{Call, NO_PID, Root, Sleeper, alive, elsewhere, go_lease, go_record, host};
 
 #[test]
 fn the_owner_ends_its_lock() {
@@ -434,5 +434,19 @@ fn an_owner_that_cannot_be_typed_is_not_shown_as_a_command() {
         root.lokt(owner).args(["lock", "build"]).run().exits(0, "it is free");
         root.run("b", "unlock build").exits(4, "it isn't b's").notes(shown, "what is shown can be typed");
         root.run("b", "unlock --force build").exits(0, "force takes it");
+    }
+}
+
+#[test]
+fn the_command_that_ends_anothers_locks_can_be_typed_as_it_stands() {
+    let root = Root::new();
+    for owner in ["bob", "it's me"] {
+        root.run(owner, "lock build").exits(0, "it is free");
+        let said = root.lokt("a").args(["unlock", "--owner", owner, "--json"]).run().exits(4, "it is another's");
+        let hint = said.json()["hint"].as_str().expect("there is a hint").to_owned();
+        let typed = hint.split('`').nth(1).and_then(|text| text.strip_prefix("lokt ")).expect("it names a command");
+        let script = format!("{} {typed}", env!("CARGO_BIN_EXE_lokt"));
+        Call::new("sh").args(["-c", &script]).env("LOKT_ROOT", root.path()).run().exits(0, "a shell understands it");
+        assert!(!root.has_record("build"), "it did what was said: {typed}");
     }
 }

@@ -126,7 +126,7 @@ fn hint(name: &str, denial: &Denial, me: &str) -> Option<String> {
 }
 
 /// An owner as it must be typed in a shell; `None` if it can't be shown as it is.
-fn shell_word(text: &str) -> Option<String> {
+pub(super) fn shell_word(text: &str) -> Option<String> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-@/+:".contains(&b));
     let quoted = || (clean(text) == text).then(|| format!("'{}'", text.replace('\'', "'\\''")));
     if plain { Some(text.to_owned()) } else { quoted() }

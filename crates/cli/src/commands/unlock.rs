@@ -92,7 +92,10 @@ pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
     let context = Context::read()?;
     if let Some(other) = owner.filter(|owner| *owner != context.me.owner && !args.force) {
         let message = format!("{} is another owner; you are {}", clean(other), clean(&context.me.owner));
-        let hint = "`--force` ends another owner's locks";
+        let hint = match deny::shell_word(other) {
+            Some(other) => format!("`lokt unlock --owner {other} --force` ends the locks of that owner"),
+            None => "`--force` ends another owner's locks".into(),
+        };
         return Err(Failure::new(Exit::NotYours, "E_LOCK_NOT_HELD", message).hint(hint));
     }
     let Some(lokt) = context.open()? else {
