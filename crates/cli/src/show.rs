@@ -1,6 +1,7 @@
 //! How holds, times and strings from files are shown to people.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use jiff::Timestamp;
 use lokt::time::{millis_between, show_wall_seconds};
@@ -41,6 +42,12 @@ fn is_invisible(c: char) -> bool {
 /// `"name"`, as in every message.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", clean(name))
+}
+
+/// Where to look for what was no lock record.
+pub(crate) fn moved_aside(root: &Path, aside: &str) -> String {
+    let path = clean(&root.join(aside).to_string_lossy());
+    format!("note: what was there could not be read as a lock record; it was moved to {path}")
 }
 
 /// Whole seconds from `from` to `now`, never negative.

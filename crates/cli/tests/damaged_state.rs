@@ -6,6 +6,8 @@ use lokt_testkit::cmd::Place;
 use lokt_testkit::strace::{calls, delayed_at};
 use lokt_testkit::swarm::{pause, put};
 
+use crate::common::Root;
+
 fn place() -> Place {
     Place::new(env!("CARGO_BIN_EXE_lokt"))
 }
@@ -68,5 +70,16 @@ fn state_that_is_deleted_in_the_middle_does_not_make_a_command_fail_that_did_its
             assert_eq!(ended.code, Some(0), "{args:?} delayed at {call:?}: {}", ended.stderr);
             assert_eq!(place.stored("x").is_some(), args[0] == "lock", "{args:?} delayed at {call:?}");
         }
+    }
+}
+
+#[test]
+fn what_was_moved_aside_is_where_the_note_says() {
+    let root = Root::used();
+    for words in ["lock build", "unlock --force build"] {
+        root.put("locks/build.json", "garbage");
+        let said = root.run("a", words).exits(0, "garbage is no lock");
+        let path = said.stderr.lines().find_map(|line| line.split("it was moved to ").nth(1)).expect("it says where");
+        assert_eq!(std::fs::read_to_string(path).expect("the path is whole"), "garbage", "{words}{said}");
     }
 }

@@ -61,5 +61,6 @@ fn a_damaged_freeze_is_called_a_freeze() {
         assert!(!hint.contains("lokt lock") && !hint.contains("--force"), "neither would help: {hint}");
     }
     let said = root.run("a", "why x").exits(2, "it counts as a freeze");
-    said.says("  - Look at freezes/x.json", "it says where to look");
+    let path = root.path().join("freezes/x.json");
+    said.says(&format!("  - Look at {}: ", path.display()), "it says where to look, as it can be typed");
 }

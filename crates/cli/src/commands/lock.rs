@@ -11,7 +11,7 @@ use crate::args::{lease_seconds, lock_name, parse_pid, parse_ttl};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
-use crate::show::{age, clean, owner_at, quoted};
+use crate::show::{age, clean, moved_aside, owner_at, quoted};
 
 /// Take a lock for this owner, or refresh it
 #[derive(clap::Parser)]
@@ -100,9 +100,7 @@ fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
         }
         (Some(Broken::Corrupt), _) => {
             let aside = granted.aside.as_deref().unwrap_or("state/aside");
-            notes.push(format!(
-                "note: what was there could not be read as a lock record; it was moved to {aside} below the root"
-            ));
+            notes.push(moved_aside(&context.root.path, aside));
         }
         _ => {}
     }

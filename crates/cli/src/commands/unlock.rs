@@ -1,5 +1,7 @@
 //! `lokt unlock`: end one's own lock, or with force anybody's.
 
+use std::path::Path;
+
 use lokt::{Breaking, Cause, Condition, End, Ended, LockId, LockName, Lokt};
 use serde::Serialize;
 
@@ -8,7 +10,7 @@ use crate::args::{lock_name, parse_token};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
-use crate::show::{clean, owner_at, quoted};
+use crate::show::{clean, moved_aside, owner_at, quoted};
 
 /// End one's own lock
 #[derive(clap::Parser)]
@@ -105,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
         });
     };
     if let Some(name) = name {
-        return one(&lokt, &name, args, format);
+        return one(&context.root.path, &lokt, &name, args, format);
     }
     let said = lokt.unlock_owner(owner.unwrap_or(&context.me.owner))?;
     Ok(swept(&said.value.released, &said.value.skipped, format).warnings(said.warnings))
@@ -115,7 +117,7 @@ fn usage(message: &str) -> Failure {
     Failure::usage(message).hint("`lokt unlock --help` shows the usage")
 }
 
-fn one(lokt: &Lokt, name: &LockName, args: &Args, format: Format) -> Result<Report, Failure> {
+fn one(root: &Path, lokt: &Lokt, name: &LockName, args: &Args, format: Format) -> Result<Report, Failure> {
     let breaking = match (args.force, args.break_stale) {
         (true, _) => Breaking::Force,
         (false, true) => Breaking::Stale,
@@ -125,12 +127,12 @@ fn one(lokt: &Lokt, name: &LockName, args: &Args, format: Format) -> Result<Repo
     let said = lokt.unlock(name, breaking, condition)?;
     Ok(match said.value {
         End::Denied(refused) => deny::report(lokt, name.as_str(), &refused, format),
-        End::Ended(ended) => released(name, &ended, format),
+        End::Ended(ended) => released(root, name, &ended, format),
     }
     .warnings(said.warnings))
 }
 
-fn released(name: &LockName, ended: &Ended, format: Format) -> Report {
+fn released(root: &Path, name: &LockName, ended: &Ended, format: Format) -> Report {
     let report = Report::new(Exit::Done);
     let (event, part) = match ended.cause {
         Cause::Release(part) => ("release", Some(part.as_str())),
@@ -163,9 +165,7 @@ fn released(name: &LockName, ended: &Ended, format: Format) -> Report {
         report = report.note(format!("note: {who}{}) still holds it", rest.pid));
     }
     match &ended.aside {
-        Some(aside) => report.note(format!(
-            "note: what was there could not be read as a lock record; it was moved to {aside} below the root"
-        )),
+        Some(aside) => report.note(moved_aside(root, aside)),
         None => report,
     }
 }

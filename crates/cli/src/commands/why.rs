@@ -1,6 +1,7 @@
 //! `lokt why`: what `lock` would do, with the evidence and the next command. Changes nothing.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use jiff::Timestamp;
 use lokt::time::show_wall_seconds;
@@ -104,11 +105,12 @@ struct Reason {
 pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let format = args.format();
-    let Some(lokt) = Context::read()?.open()? else {
+    let context = Context::read()?;
+    let Some(lokt) = context.open()? else {
         return Ok(report(&free(&name), format));
     };
     let outlook = lokt.outlook(&name)?;
-    Ok(report(&explain(&lokt, &name, &outlook), format))
+    Ok(report(&explain(&context.root.path, &lokt, &name, &outlook), format))
 }
 
 fn free(name: &LockName) -> (Exit, Why<'_>) {
@@ -124,7 +126,7 @@ fn free(name: &LockName) -> (Exit, Why<'_>) {
     (Exit::Done, why)
 }
 
-fn explain<'a>(lokt: &Lokt, name: &'a LockName, outlook: &Outlook) -> (Exit, Why<'a>) {
+fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook) -> (Exit, Why<'a>) {
     let now = lokt.now().wall;
     let mut reasons = Vec::new();
     let mut suggestions = Vec::new();
@@ -145,7 +147,8 @@ fn explain<'a>(lokt: &Lokt, name: &'a LockName, outlook: &Outlook) -> (Exit, Why
         suggestions.push(format!("Wait {} until the freeze ends", duration::show_seconds(seconds(left))));
     }
     if let (Some(Err(_)), Some(Denial::Frozen(_))) = (&outlook.frozen, &outlook.denial) {
-        suggestions.push(format!("Look at freezes/{name}.json below the root: what can't be read counts as a freeze"));
+        let path = clean(&root.join(format!("freezes/{name}.json")).to_string_lossy());
+        suggestions.push(format!("Look at {path}: what can't be read counts as a freeze"));
     }
     if let Some(entry) = &outlook.entry {
         reasons.push(stored(lokt, entry, now));
