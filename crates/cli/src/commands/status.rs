@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
     let format = args.format();
     let lokt = Context::read()?.open()?;
     match (name, lokt) {
-        (Some(name), None) => Ok(missing(&name, format)),
+        (Some(name), None) => Ok(missing(&name, false, format)),
         (None, None) => Ok(none(format)),
         (Some(name), Some(lokt)) => one(&lokt, &name, args.prune_expired, format),
         (None, Some(lokt)) => all(&lokt, args.prune_expired, format),
@@ -106,12 +106,15 @@ fn none(format: Format) -> Report {
     }
 }
 
-fn missing(name: &LockName, format: Format) -> Report {
+fn missing(name: &LockName, frozen: bool, format: Format) -> Report {
+    let frozen = frozen.then(|| format!("it is frozen: `lokt why {name}` shows by whom"));
     match format {
         Format::Json => Failure::new(Exit::Missing, "E_NOT_FOUND", deny::not_found(name.as_str()))
-            .hint("`lokt status` lists what is held")
+            .hint(frozen.unwrap_or_else(|| "`lokt status` lists what is held".into()))
             .report(format),
-        Format::Text => Report::new(Exit::Missing).note(deny::not_found(name.as_str())),
+        Format::Text => Report::new(Exit::Missing)
+            .note(deny::not_found(name.as_str()))
+            .notes(frozen.map(|frozen| format!("hint: {frozen}"))),
     }
 }
 
@@ -127,7 +130,11 @@ fn one(lokt: &Lokt, name: &LockName, prune: bool, format: Format) -> Result<Repo
         }
     }
     let now = lokt.now().wall;
-    let Some(entry) = lokt.entry(name)? else { return Ok(missing(name, format)) };
+    let Some(entry) = lokt.entry(name)? else {
+        // The list shows freezes too; here only the way to them.
+        let frozen = lokt.outlook(name).is_ok_and(|outlook| outlook.frozen.is_some());
+        return Ok(missing(name, frozen, format));
+    };
     match &entry.state {
         EntryState::Held(holder) => {
             let report = Report::new(Exit::Done);
@@ -292,7 +299,11 @@ fn row(entry: &Entry, now: Timestamp) -> String {
         (_, true, _) => " [EXPIRED]".to_owned(),
         (false, false, _) if !holder.lives() => " [DEAD]".to_owned(),
         (false, false, Liveness::Orphan) => " [ORPHAN]".to_owned(),
-        _ => remaining.map(|ms| format!("  expires in {}", duration::show_seconds(seconds(ms)))).unwrap_or_default(),
+        _ => match remaining {
+            Some(ms) => format!("  expires in {}", duration::show_seconds(seconds(ms))),
+            None if !entry.is_freeze && ends_with_process(holder) => format!("  until process {} ends", hold.pid),
+            None => String::new(),
+        },
     };
     row.push_str(&mark);
     if entry.waiters > 0 {
@@ -300,6 +311,15 @@ fn row(entry: &Entry, now: Timestamp) -> String {
     }
     row.push('\n');
     row
+}
+
+/// It was bound to a process, which lives, and nothing else keeps it.
+fn ends_with_process(holder: &Holder) -> bool {
+    let bound = holder.hold.parts.as_ref().is_some_and(|parts| parts.process.is_some());
+    bound
+        && holder.liveness == Liveness::Alive
+        && holder.part_lives(PartKind::Process)
+        && !holder.part_lives(PartKind::Owner)
 }
 
 /// One lock in detail.
@@ -315,7 +335,12 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
         line("agent", &clean(&hold.agent_id));
     }
     line("host", &clean(&hold.host));
-    line("pid", &format!("{} ({})", hold.pid, lokt.pid_status(hold)));
+    if hold.has(PartKind::Process) {
+        line("pid", &format!("{} ({})", hold.pid, lokt.pid_status(hold)));
+    } else {
+        // That it is dead would read as if the lock were.
+        line("pid", &format!("{} (of the command that took it; it need not run)", hold.pid));
+    }
     line("age", &age(hold.acquired, now));
     if let Some(began) = hold.began() {
         line("held", &format!("{} (since {})", age(Some(began), now), show_wall_seconds(began)));
@@ -338,6 +363,7 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
                 let left = duration::show_seconds(seconds(left_ms));
                 line("expires", &format!("{} (in {left})", show_wall_seconds(end)));
             }
+            None if ends_with_process(holder) => line("expires", &format!("when process {} ends (no TTL)", hold.pid)),
             None => line("expires", "never (no TTL)"),
         },
     }
