@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Pulse, Root, Sleeper, alive, elsewhere, go_lease, go_record, host, make_old};
+use crate::common::{Pulse, Root, Sleeper, alive, elsewhere, eventually, go_lease, go_record, host, make_old};
 
 #[test]
 fn a_free_name_is_free() {
@@ -78,7 +78,7 @@ fn ones_own_lock_is_yours() {
     root.run("a", "lock build --ttl 5m").exits(0, "it is free");
     let said = root.run("a", "why build").exits(0, "lock would succeed");
     assert!(said.stdout.starts_with("Lock \"build\" is YOURS — acquisition would refresh it:\n"), "it says so{said}");
-    said.says("  - lokt lock build  (refreshes it)\n", "how to refresh")
+    said.says("  - lokt lock build --ttl 5m0s  (refreshes it)\n", "how to refresh")
         .says("  - lokt unlock build  (ends it)\n", "how to end");
     let json = root.run("a", "why build --json").exits(0, "lock would succeed").json();
     assert_eq!((&json["status"], &json["would"]), (&json!("yours"), &json!("refresh")), "the verdict in JSON");
@@ -307,7 +307,7 @@ fn ones_own_stale_lock_is_taken_again_not_broken() {
     root.put_record("build", &go_lease("build", "a", 60, -5));
     root.run("a", "why build")
         .exits(0, "lock would refresh it")
-        .says("  - lokt lock build  (takes it again, with a new token)\n", "what lock would do")
+        .says("  - lokt lock build --ttl 1m0s  (takes it again, with a new token)\n", "what lock would do")
         .says("  - lokt unlock build  (removes it)\n", "and what unlock would");
 }
 
@@ -320,4 +320,44 @@ fn whoever_waits_is_named() {
     let json = root.run("b", "why build --json").exits(2, "lock would be refused").json();
     assert_eq!((&json["waiters"], &json["reasons"][0]["type"]), (&json!(1), &json!("queued")), "in JSON too");
     root.run("b", "lock build").exits(2, "and lock agrees");
+}
+
+#[test]
+fn the_refresh_that_is_suggested_keeps_the_ttl() {
+    let root = Root::new();
+    for (ttl, seconds) in [("90", 90), ("1h30m", 5400), ("2d", 172_800)] {
+        root.run("a", &format!("lock build --ttl {ttl}")).exits(0, "it is free, or a's");
+        let json = root.run("a", "why build --json").exits(0, "it is a's").json();
+        let typed = json["suggestions"][0].as_str().and_then(|line| line.strip_prefix("lokt "));
+        let typed = typed.and_then(|line| line.split("  (").next()).expect("a command and a remark");
+        root.run("a", typed).exits(0, "it can be typed as it stands");
+        assert_eq!(root.record("build")["ttl_sec"], seconds, "the lock still ends: {typed}");
+    }
+}
+
+#[test]
+fn ones_own_lock_that_has_ended_is_not_said_to_be_refreshed() {
+    let root = Root::new();
+    root.run("a", "lock build --ttl 1s").exits(0, "it is free");
+    eventually("the lease is over", || root.run("c", "exists build").code == 3);
+    let said = root.run("a", "why build").exits(0, "lock would succeed");
+    assert!(said.stdout.starts_with("Lock \"build\" was YOURS and has ended — "), "it says so{said}");
+    let said = root.run("a", "lock build --ttl 5m").exits(0, "lock succeeds");
+    said.notes("had ended; it is taken again, with token 2 (it was 1)\n", "whoever kept the token is told");
+    let said = root.run("a", "lock build --ttl 5m").exits(0, "lock refreshes");
+    said.notes("note: refreshed the lock that a@", "a live one is refreshed");
+}
+
+#[test]
+fn what_unlock_would_leave_behind_is_said() {
+    let (root, sleeper) = (Root::new(), Sleeper::new());
+    let pid = sleeper.pid();
+    root.run("a", &format!("lock build --bind {pid}")).exits(0, "it is free");
+    let said = root.run("a", "why build").exits(0, "it is a's");
+    said.says("  - lokt lock build  (joins it", "a plain lock changes what ends it")
+        .says("  - lokt unlock build  (ends it)\n", "there is one part");
+    root.run("a", "lock build").exits(0, "a joins it");
+    let said = root.run("a", "why build").exits(0, "it is a's");
+    said.says(&format!("(ends your part; process {pid} still holds it)\n"), "there are two parts");
+    root.run("a", "unlock build").exits(0, "its part ends").notes("still holds it", "as was said");
 }

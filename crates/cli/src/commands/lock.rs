@@ -106,7 +106,13 @@ fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
     }
     if let (true, Some(before)) = (granted.refreshed, &granted.before) {
         let since = age(before.began(), now);
-        if context.named_owner {
+        if let (Some(old), Some(new)) = (before.token.filter(|_| before.token != hold.token), hold.token) {
+            // It was free in between: somebody else could have had it.
+            notes.push(format!(
+                "note: the lock of {} had ended; it is taken again, with token {new} (it was {old})",
+                owner_at(before)
+            ));
+        } else if context.named_owner {
             notes.push(format!("note: refreshed the lock that {} has held for {since}", owner_at(before)));
         } else {
             // Without LOKT_OWNER everyone logged in as this user is one owner, which is seldom what was meant.

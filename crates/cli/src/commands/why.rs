@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use lokt::time::show_wall_seconds;
-use lokt::{Denial, Entry, EntryState, Holder, LockName, Lokt, Outlook, PartKind, duration};
+use lokt::{Denial, Entry, EntryState, Hold, Holder, LockName, Lokt, Outlook, PartKind, duration};
 use serde::Serialize;
 
 use super::Formatted;
@@ -43,6 +43,9 @@ struct Why<'a> {
     waiters: usize,
     reasons: Vec<Reason>,
     suggestions: Vec<String>,
+    /// What is there has ended.
+    #[serde(skip)]
+    ended: bool,
 }
 
 /// One piece of evidence. Members that would be empty are left out.
@@ -122,6 +125,7 @@ fn free(name: &LockName) -> (Exit, Why<'_>) {
         waiters: 0,
         reasons: Vec::new(),
         suggestions: Vec::new(),
+        ended: false,
     };
     (Exit::Done, why)
 }
@@ -177,7 +181,9 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook) 
         (None, false) => (Exit::Done, "free", "acquire"),
     };
     let code = outlook.denial.as_ref().map(Denial::code);
-    (exit, Why { name: name.as_str(), status, would, code, waiters: outlook.line.len(), reasons, suggestions })
+    let ended =
+        matches!(&outlook.entry, Some(entry) if matches!(&entry.state, EntryState::Held(holder) if !holder.lives()));
+    (exit, Why { name: name.as_str(), status, would, code, waiters: outlook.line.len(), reasons, suggestions, ended })
 }
 
 fn frozen(freeze: &Holder, now: Timestamp) -> Reason {
@@ -312,13 +318,18 @@ fn evidence(holder: &Holder, held: &str, now: Timestamp) -> Vec<String> {
     lines
 }
 
+/// The flag that keeps the TTL: a refresh without it takes the end away.
+fn ttl_again(hold: &Hold) -> String {
+    if hold.ttl_sec > 0 { format!(" --ttl {}", duration::show_seconds(hold.ttl_sec)) } else { String::new() }
+}
+
 /// The exact next commands.
 fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
     let would_grant = outlook.denial.is_none();
     match &entry.state {
         EntryState::Held(holder) if holder.staleness().is_some() && outlook.refreshes => {
             vec![
-                format!("lokt lock {name}  (takes it again, with a new token)"),
+                format!("lokt lock {name}{}  (takes it again, with a new token)", ttl_again(&holder.hold)),
                 format!("lokt unlock {name}  (removes it)"),
             ]
         }
@@ -328,8 +339,19 @@ fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
                 format!("lokt unlock --break-stale {name}  (only removes it)"),
             ]
         }
-        EntryState::Held(_) if outlook.refreshes => {
-            vec![format!("lokt lock {name}  (refreshes it)"), format!("lokt unlock {name}  (ends it)")]
+        EntryState::Held(holder) if outlook.refreshes => {
+            let pid = holder.hold.pid;
+            match (holder.part_lives(PartKind::Process), holder.part_lives(PartKind::Owner)) {
+                (true, true) => vec![format!("lokt unlock {name}  (ends your part; process {pid} still holds it)")],
+                (true, false) => vec![
+                    format!("lokt lock {name}  (joins it: then it lasts until process {pid} ends and you unlock it)"),
+                    format!("lokt unlock {name}  (ends it)"),
+                ],
+                _ => vec![
+                    format!("lokt lock {name}{}  (refreshes it)", ttl_again(&holder.hold)),
+                    format!("lokt unlock {name}  (ends it)"),
+                ],
+            }
         }
         EntryState::Held(holder) if matches!(outlook.denial, Some(Denial::Held(_))) => {
             let wait = holder
@@ -359,6 +381,9 @@ fn report((exit, why): &(Exit, Why<'_>), format: Format) -> Report {
     let mut text = match why.would {
         "acquire" if why.reasons.is_empty() => format!("Lock {name} is FREE — acquisition would succeed.\n"),
         "acquire" => format!("Lock {name} is FREE — acquisition would succeed, breaking what is left:\n"),
+        "refresh" if why.ended => {
+            format!("Lock {name} was YOURS and has ended — acquisition would take it again, with a new token:\n")
+        }
         "refresh" => format!("Lock {name} is YOURS — acquisition would refresh it:\n"),
         _ => format!("Lock {name} is BLOCKED:\n"),
     };
