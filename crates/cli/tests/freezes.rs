@@ -12,6 +12,8 @@ fn a_freeze_refuses_new_holds_and_says_so() {
     let said = root.run("a", "lock build --json").exits(2, "nothing is granted under a freeze");
     assert_eq!(said.json()["status"], "blocked", "a freeze blocks");
     assert_eq!(said.json()["code"], "E_FROZEN", "the code says freeze");
+    assert!(said.json()["freeze_owner"].is_string(), "it says who froze it");
+    assert!(said.json().get("holder_owner").is_none(), "whoever froze it doesn't hold it");
     assert!(!root.has_record("build"), "no record was made");
     assert_eq!(root.events_of("build"), ["freeze-deny", "freeze-deny"], "each refusal leaves one event");
     assert_eq!(root.audit_of("build")[0]["extra"]["freeze_owner"], "ops", "the event names whoever froze it");

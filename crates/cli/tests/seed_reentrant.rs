@@ -137,6 +137,7 @@ fn an_expired_lock_of_the_same_owner_keeps_its_id_and_gets_a_new_token() {
     assert_eq!(json["lock_id"], before["lock_id"], "the same hold");
     let token = |value: &Value| value["fencing_token"].as_u64().expect("there is a token");
     assert!(token(&json) > token(&before), "with a new token: somebody may have acted on its end");
+    assert_eq!(json["new_token"], true, "and the answer says so");
     assert_eq!(root.events_of("foo"), ["acquire", "renew"], "the event is a renewal");
 }
 

@@ -48,6 +48,20 @@ pub(crate) struct Blocked {
     holder_liveness: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_age_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_remaining_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_expires_at: Option<String>,
     code: &'static str,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,9 +165,20 @@ fn blocked(
         waiters: refused.waiters,
         ..Blocked::default()
     };
-    if let Some(holder) = denial.holder() {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    if let Denial::Frozen(freeze) = denial {
+        // Whoever froze the name doesn't hold it.
+        let Some(freeze) = freeze else { return blocked };
+        let hold = &freeze.hold;
+        blocked.freeze_owner = text(&hold.owner);
+        blocked.freeze_host = text(&hold.host);
+        blocked.freeze_pid = Some(hold.pid);
+        blocked.freeze_agent_id = text(&hold.agent_id);
+        blocked.freeze_age_sec = Some(seconds_since(hold.began(), now)).filter(|age| *age > 0);
+        blocked.freeze_remaining_sec = freeze.elapsed.left_ms().map(seconds);
+        blocked.freeze_expires_at = hold.expires_at.map(show_wall_seconds);
+    } else if let Some(holder) = denial.holder() {
         let hold = &holder.hold;
-        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         blocked.holder_owner = text(&hold.owner);
         blocked.holder_host = text(&hold.host);
         blocked.holder_pid = Some(hold.pid);

@@ -43,6 +43,9 @@ struct Acquired<'a> {
     status: &'static str,
     name: &'a str,
     refreshed: bool,
+    /// It was refreshed under a new token, because somebody may have acted on its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_token: Option<bool>,
     owner: &'a str,
     lock_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +79,8 @@ pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
             status: "acquired",
             name: name.as_str(),
             refreshed: granted.refreshed,
+            new_token: (granted.refreshed && granted.before.as_ref().is_some_and(|before| before.token != hold.token))
+                .then_some(true),
             owner: &hold.owner,
             lock_id: hold.lock_id.as_str(),
             fencing_token: hold.token.map(lokt::Fence::get),

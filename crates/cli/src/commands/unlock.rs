@@ -179,6 +179,7 @@ fn swept(released: &[String], skipped: &[String], format: Format) -> Report {
         0 => report.text("no locks matched\n"),
         count => report.text(format!("released {count} lock(s)\n")),
     };
+    let report = report.notes(released.iter().map(|name| format!("note: released {}", quoted(name))));
     report.notes(skipped.iter().map(|name| format!("note: skipped {}: a running guard holds it", quoted(name))))
 }
 
