@@ -5,6 +5,7 @@
 //! | [`machine`] | clocks and processes that do what a test says |
 //! | [`mem_disk`] | a disk in memory that knows what was synced, and forgets the rest at a power cut |
 //! | [`fault_disk`] | a disk that fails, tears or dies at its n-th call |
+//! | [`hook_disk`] | a disk that does something else first |
 //! | [`swarm`] | many real processes, released at one instant |
 //! | [`cmd`] | the real command on a root of its own |
 //! | [`strace`] | a real process delayed or killed at each system call |
@@ -12,6 +13,7 @@
 
 pub mod cmd;
 pub mod fault_disk;
+pub mod hook_disk;
 pub mod judge;
 pub mod machine;
 pub mod mem_disk;

@@ -12,6 +12,7 @@ use lokt_core::audit::{self, Event};
 use lokt_core::decide::{Breaking, Cause, Decision, Intent, Policy, decide};
 use lokt_core::hold::{Fence, Hold, LockId, PartKind};
 use lokt_core::name::LockName;
+use lokt_core::record;
 use lokt_core::time::Moment;
 
 use super::slot::{Stored, View};
@@ -254,19 +255,26 @@ impl Store<'_> {
         let given_back = self.enter().and_then(|_inside| {
             let now = self.machine.now();
             let found = self.find(&path, name.as_str(), &now);
-            match found.hold() {
-                Some(hold) if hold.lock_id == next.lock_id && hold.token == next.token => {
-                    if self.take_away(&path, found.content.as_ref().map(|content| content.stamp))? {
+            // Exactly what we wrote: refreshed or joined since, it was promised to somebody else of this owner.
+            let ours = found.content.as_ref().filter(|content| content.bytes == record::encode(next));
+            match (ours, found.hold()) {
+                (Some(content), _) => {
+                    if self.take_away(&path, Some(content.stamp))? {
                         // The log says that it was acquired; a failure to say more is no reason to say something else.
                         let _ = self.account(&[audit::given_back(next, name.as_str(), self.me, now.wall)]);
                     }
-                    Ok(())
+                    Ok(true)
                 }
-                _ => Ok(()),
+                (None, Some(hold)) => Ok(hold.lock_id != next.lock_id),
+                (None, None) => match found.stored {
+                    Stored::Unreadable(error) => Err(error),
+                    _ => Ok(true),
+                },
             }
         });
         match given_back {
-            Ok(()) => error.hint("the lock was given back"),
+            Ok(true) => error.hint("the lock was given back"),
+            Ok(false) => error.hint("another process of this owner has refreshed the lock meanwhile: it is kept"),
             Err(_) => error.hint(format!(
                 "the lock may have been taken: `lokt status {name}` tells, `lokt unlock {name}` gives it back"
             )),

@@ -1,0 +1,37 @@
+//! **no-lost-thief** for what happens between two calls of one command, put there call by call.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::world::{World, name, ttl};
+use lokt::{Breaking, Condition, Grant};
+use lokt_testkit::hook_disk::{Hook, HookDisk};
+
+const EIO: i32 = 5;
+
+/// `owner` at work on a disk on which something else happens first.
+fn lokt_with(world: &World, owner: &str, hook: Arc<Hook>) -> lokt::Lokt {
+    world.lokt_on(owner, Arc::new(HookDisk::new(Arc::new(world.mem.clone()), hook)))
+}
+
+/// The lock was taken by one process and refreshed by another one of the same owner, who was told so; then the first can't make it
+/// durable. What was acknowledged to the second is not the first one's to give back.
+#[test]
+fn what_was_refreshed_meanwhile_is_not_given_back() {
+    let world = Arc::new(World::new());
+    let there = world.clone();
+    let hook = move |call: &str, path: &str| {
+        if (call, path) == ("sync_dir", "locks") {
+            there.machine.advance_secs(1);
+            there.take("actor", ttl(600));
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        Ok(())
+    };
+    let said = lokt_with(&world, "actor", Arc::new(hook)).lock(&name(), ttl(300));
+    assert!(said.is_err(), "it can't be made durable");
+    assert_eq!(world.stored().map(|hold| hold.owner).as_deref(), Some("actor"), "the refresh was acknowledged");
+    let other = world.lokt("other").lock(&name(), ttl(60)).expect("the disk works");
+    assert!(matches!(other.value, Grant::Denied(_)), "one-holder: it is held");
+    world.lokt("actor").unlock(&name(), Breaking::No, Condition::default()).expect("it is actor's");
+}

@@ -1,0 +1,103 @@
+//! A disk that does something else first: whatever happens between two calls of a command is put there by a test.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Stamp, Unlock};
+
+/// Called before each call that changes or looks at a path, with the call's name and its first path. An error is the call's answer.
+pub type Hook = dyn Fn(&str, &str) -> io::Result<()> + Send + Sync;
+
+/// A disk with a hook before its calls.
+pub struct HookDisk {
+    inner: Arc<dyn Disk>,
+    hook: Arc<Hook>,
+}
+
+impl HookDisk {
+    /// `inner`, with `hook` before its calls.
+    pub fn new(inner: Arc<dyn Disk>, hook: Arc<Hook>) -> Self {
+        Self { inner, hook }
+    }
+}
+
+impl Disk for HookDisk {
+    fn read(&self, path: &str, limit: usize) -> io::Result<Entry> {
+        (self.hook)("read", path)?;
+        self.inner.read(path, limit)
+    }
+
+    fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>> {
+        (self.hook)("tail", path)?;
+        self.inner.tail(path, limit)
+    }
+
+    fn create(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn NewFile>> {
+        (self.hook)("create", path)?;
+        self.inner.create(path, bytes)
+    }
+
+    fn overwrite(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        (self.hook)("overwrite", path)?;
+        self.inner.overwrite(path, bytes)
+    }
+
+    fn append(&self, path: &str, bytes: &[u8]) -> io::Result<u64> {
+        (self.hook)("append", path)?;
+        self.inner.append(path, bytes)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        (self.hook)("rename", from)?;
+        self.inner.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        (self.hook)("rename_new", from)?;
+        self.inner.rename_new(from, to)
+    }
+
+    fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        (self.hook)("exchange", one)?;
+        self.inner.exchange(one, other)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        (self.hook)("remove", path)?;
+        self.inner.remove(path)
+    }
+
+    fn stamp(&self, path: &str) -> io::Result<Option<Stamp>> {
+        (self.hook)("stamp", path)?;
+        self.inner.stamp(path)
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        (self.hook)("list", dir)?;
+        self.inner.list(dir)
+    }
+
+    fn sync(&self, path: &str) -> io::Result<()> {
+        (self.hook)("sync", path)?;
+        self.inner.sync(path)
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        (self.hook)("sync_dir", dir)?;
+        self.inner.sync_dir(dir)
+    }
+
+    fn probe(&self, path: &str) -> io::Result<Option<LockedFile>> {
+        (self.hook)("probe", path)?;
+        self.inner.probe(path)
+    }
+
+    fn mount(&self) -> Mount {
+        self.inner.mount()
+    }
+
+    fn lock(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
+        self.inner.lock(patience)
+    }
+}
