@@ -19,6 +19,8 @@ use crate::sys::disk::{NewFile, Stamp};
 
 /// Left-over temp files that one command removes at most.
 const TIDY_MAX: usize = 256;
+/// Somebody who doesn't know the mutex can replace a record this often while theirs is put back; then it is kept aside.
+const BACK_TRIES: usize = 8;
 
 /// A record that waits in a temp file for its swap.
 pub(super) struct Prepared {
@@ -120,6 +122,7 @@ impl Store<'_> {
 
     /// Puts `temp` in the place of the judged record, and of nothing else: they are swapped, and swapped back if it was another one.
     fn replace_judged(&self, temp: &str, path: &str, judged: Stamp) -> Result<Swapped, Error> {
+        let Some(ours) = self.disk.stamp(temp).at("look at", self.root, temp)? else { return Ok(Swapped::Again) };
         match self.disk.exchange(temp, path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swapped::Again),
@@ -135,17 +138,42 @@ impl Store<'_> {
             let _ = self.disk.remove(temp);
             return Ok(Swapped::Done { file: None, aside: None });
         }
-        if let Err(error) = self.disk.exchange(temp, path) {
-            // Whoever doesn't know the mutex has taken our record away meanwhile; theirs goes back, or is kept for people to see.
-            let back = self.disk.rename_new(temp, path);
-            if back.is_err() {
-                self.disk.rename(temp, &self.aside_path(path)?).at("keep", self.root, temp)?;
-            }
-            if error.kind() != io::ErrorKind::NotFound {
-                return Err(Error::io("put back", &self.root.join(path), error));
-            }
-        }
+        self.put_back(temp, path, ours, replaced.as_ref().ok().copied().flatten())?;
         replaced.map(|_| Swapped::Again)
+    }
+
+    /// Swaps `temp`, whose place `ours` has taken, back. What comes out must be what went in. If it isn't, whoever doesn't know the
+    /// mutex has replaced that meanwhile: it is the newest, so it goes back too. Afterwards nothing in `temp` is worth keeping.
+    fn put_back(&self, temp: &str, path: &str, ours: Stamp, theirs: Option<Stamp>) -> Result<(), Error> {
+        let (mut standing, mut returning) = (Some(ours), theirs);
+        for _ in 0..BACK_TRIES {
+            if let Err(error) = self.disk.exchange(temp, path) {
+                // They have taken it away; theirs goes back, or is kept for people to see.
+                let back = self.disk.rename_new(temp, path);
+                if back.is_err() {
+                    self.keep(temp, path)?;
+                }
+                return match error.kind() {
+                    io::ErrorKind::NotFound => Ok(()),
+                    _ => Err(Error::io("put back", &self.root.join(path), error)),
+                };
+            }
+            let came_out = match self.disk.stamp(temp).at("look at", self.root, temp) {
+                Ok(Some(came_out)) => came_out,
+                Ok(None) => return Ok(()),
+                Err(error) => return self.keep(temp, path).and(Err(error)),
+            };
+            if standing.is_none_or(|expected| expected == came_out) {
+                return Ok(());
+            }
+            (standing, returning) = (returning, Some(came_out));
+        }
+        self.keep(temp, path)
+    }
+
+    /// Moves a file that is somebody's, but has no place, where people can look at it.
+    fn keep(&self, temp: &str, path: &str) -> Result<(), Error> {
+        self.disk.rename(temp, &self.aside_path(path)?).at("keep", self.root, temp)
     }
 
     /// Takes a judged record away, and nothing else. False: it is another one by now.
@@ -179,7 +207,7 @@ impl Store<'_> {
             match self.disk.rename_new(&temp, path) {
                 Ok(()) => {}
                 Err(_) if keep => {}
-                Err(_) => self.disk.rename(&temp, &self.aside_path(path)?).at("keep", self.root, &temp)?,
+                Err(_) => self.keep(&temp, path)?,
             }
             return Ok(Swapped::Again);
         }

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::world::{World, name, ttl};
-use lokt::{Breaking, Condition, Grant};
+use crate::world::{RECORD, World, name, ttl};
+use lokt::{Breaking, Condition, Grant, Hold};
 use lokt_testkit::hook_disk::{Hook, HookDisk};
 
 const EIO: i32 = 5;
@@ -34,4 +35,38 @@ fn what_was_refreshed_meanwhile_is_not_given_back() {
     let other = world.lokt("other").lock(&name(), ttl(60)).expect("the disk works");
     assert!(matches!(other.value, Grant::Denied(_)), "one-holder: it is held");
     world.lokt("actor").unlock(&name(), Breaking::No, Condition::default()).expect("it is actor's");
+}
+
+/// A record as a program that doesn't know the mutex writes it.
+fn foreign(owner: &str) -> Vec<u8> {
+    format!(r#"{{"name":"x","owner":"{owner}","host":"elsewhere","pid":1,"acquired_ts":"2026-01-01T00:00:00Z"}}"#)
+        .into_bytes()
+}
+
+fn owner_of(hold: Option<Hold>) -> Option<String> {
+    hold.map(|hold| hold.owner)
+}
+
+/// A program that doesn't know the mutex replaces the record before a refresh swaps its own in, and once more before that is
+/// swapped back. The last one stands, whatever was in its place for a moment.
+#[test]
+fn what_a_foreign_program_wrote_last_stands_after_a_swap_back() {
+    for rounds in 1..=3 {
+        let world = Arc::new(World::new());
+        world.take("actor", ttl(300));
+        let (there, swaps) = (world.clone(), AtomicUsize::new(0));
+        let hook = move |call: &str, _: &str| {
+            if call == "exchange" {
+                let swap = swaps.fetch_add(1, Ordering::SeqCst) + 1;
+                if swap <= rounds {
+                    there.mem.plant(RECORD, &foreign(&format!("foreign{swap}")));
+                }
+            }
+            Ok(())
+        };
+        let said = lokt_with(&world, "actor", Arc::new(hook)).lock(&name(), ttl(600)).expect("the disk works");
+        assert!(matches!(said.value, Grant::Denied(_)), "no-lost-thief: {rounds} rounds: {:?}", said.value);
+        let last = format!("foreign{rounds}");
+        assert_eq!(owner_of(world.stored()), Some(last), "no-lost-thief: {rounds} rounds");
+    }
 }
