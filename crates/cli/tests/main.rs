@@ -15,6 +15,7 @@ mod mutex;
 mod namespaces;
 mod no_clock_trust;
 mod owners;
+mod plain_renames;
 mod process_limit;
 mod processes;
 mod root_and_version;

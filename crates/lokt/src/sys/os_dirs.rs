@@ -231,7 +231,9 @@ pub(super) fn link_new(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<
     {
         return Err(error);
     }
-    unlinkat(from_dir, from, AtFlags::empty())
+    // It has its new name; an old one that stays is a temp file like any that was left behind.
+    let _ = unlinkat(from_dir, from, AtFlags::empty());
+    Ok(())
 }
 
 /// What something is, if it is no regular file.
