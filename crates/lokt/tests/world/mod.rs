@@ -106,7 +106,7 @@ fn unlock(lokt: &Lokt, breaking: Breaking) -> Result<Said, Error> {
 }
 
 /// Every change, always made by the owner `actor`.
-pub(crate) const SCENARIOS: [Scenario; 13] = [
+pub(crate) const SCENARIOS: [Scenario; 16] = [
     Scenario { title: "lock in a new root", prepare: |_| {}, act: |lokt| lokt.lock(&name(), ttl(300)).map(grant) },
     Scenario {
         title: "lock a name that was used before",
@@ -198,5 +198,31 @@ pub(crate) const SCENARIOS: [Scenario; 13] = [
         title: "bind to a process",
         prepare: |world| world.machine.start_process(77, 1),
         act: |lokt| lokt.bind(&name(), ttl(300), 77).map(grant),
+    },
+    Scenario {
+        title: "refresh one's own live hold of the boot before",
+        prepare: |world| {
+            let disk = Arc::new(world.mem.clone());
+            let before = Lokt::with("/root-of-the-test".as_ref(), disk, world.machine.clone(), somebody("actor", 0));
+            before.lock(&name(), ttl(300)).map(grant).expect("the healthy disk works");
+            world.machine.reboot();
+        },
+        act: |lokt| lokt.lock(&name(), ttl(600)).map(grant),
+    },
+    Scenario {
+        title: "refresh one's own live hold by binding a process",
+        prepare: |world| {
+            world.take("actor", ttl(300));
+            world.machine.start_process(77, 1);
+        },
+        act: |lokt| lokt.bind(&name(), ttl(300), 77).map(grant),
+    },
+    Scenario {
+        title: "lock beside a process that is bound",
+        prepare: |world| {
+            world.machine.start_process(77, 1);
+            world.lokt("actor").bind(&name(), ttl(300), 77).expect("the healthy disk works");
+        },
+        act: |lokt| lokt.lock(&name(), ttl(300)).map(grant),
     },
 ];
