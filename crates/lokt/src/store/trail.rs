@@ -25,6 +25,8 @@ pub(crate) struct Trail {
     sync: Option<String>,
     /// The file is new under its name, so the name must be synced too.
     new_name: bool,
+    /// The file is at least this long while it has its name.
+    length: u64,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -45,6 +47,7 @@ impl Store<'_> {
         };
         let mut written = LOG.to_owned();
         trail.new_name = length == lines.len() as u64;
+        trail.length = length;
         if length > LOG_BYTES_MAX {
             match self.rotate() {
                 Ok(()) => (written, trail.new_name) = (format!("{LOG}.1"), true),
@@ -62,11 +65,22 @@ impl Store<'_> {
     pub(crate) fn settle_trail(&self, trail: Trail) -> Vec<String> {
         let mut warnings = trail.warnings;
         let Some(path) = trail.sync else { return warnings };
-        let names = || if trail.new_name { self.disk.sync_dir("") } else { Ok(()) };
-        if let Err(error) = self.disk.sync(&path).and_then(|()| names()) {
+        if let Err(error) = self.sync_trail(&path, trail.length, trail.new_name) {
             warnings.push(format!("audit: can't sync {}: {error}", self.root.join(path).display()));
         }
         warnings
+    }
+
+    fn sync_trail(&self, path: &str, length: u64, new_name: bool) -> std::io::Result<()> {
+        let synced = self.disk.sync(path);
+        // A log that is shorter than it was has been rotated by somebody else since: the lines are in the one before.
+        let rotated = path == LOG && self.disk.stamp(LOG)?.is_none_or(|stamp| stamp.size < length);
+        if rotated {
+            self.disk.sync(&format!("{LOG}.1"))?;
+        } else {
+            synced?;
+        }
+        if rotated || new_name { self.disk.sync_dir("") } else { Ok(()) }
     }
 
     fn rotate(&self) -> std::io::Result<()> {

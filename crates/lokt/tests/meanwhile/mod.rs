@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::world::{RECORD, World, name, ttl};
+use lokt::sys::disk::Disk as _;
 use lokt::{Breaking, Condition, Grant, Hold};
 use lokt_testkit::hook_disk::{Hook, HookDisk};
+use lokt_testkit::mem_disk::PowerCut;
 
 const EIO: i32 = 5;
 
@@ -69,4 +71,30 @@ fn what_a_foreign_program_wrote_last_stands_after_a_swap_back() {
         let last = format!("foreign{rounds}");
         assert_eq!(owner_of(world.stored()), Some(last), "no-lost-thief: {rounds} rounds");
     }
+}
+
+/// The log as a power cut leaves it.
+fn durable_log(world: &World) -> String {
+    world.mem.power_cut(PowerCut::SyncedOnly);
+    let files = ["audit.log", "audit.log.1"].map(|file| world.mem.peek(file).unwrap_or_default());
+    String::from_utf8(files.concat()).expect("the log is text")
+}
+
+/// audited: a break is on the disk before it is answered, also if another process rotates the log before it is synced.
+#[test]
+fn a_line_that_is_rotated_away_meanwhile_is_synced_all_the_same() {
+    let world = Arc::new(World::new());
+    world.take("other", ttl(300));
+    let there = world.clone();
+    let hook = move |call: &str, path: &str| {
+        if (call, path) == ("sync", "audit.log") {
+            there.mem.rename("audit.log", "audit.log.1")?;
+            there.mem.append("audit.log", b"{}\n")?;
+        }
+        Ok(())
+    };
+    let lokt = lokt_with(&world, "actor", Arc::new(hook));
+    let said = lokt.unlock(&name(), Breaking::Force, Condition::default()).expect("the disk works");
+    assert_eq!(said.warnings, Vec::<String>::new());
+    assert!(durable_log(&world).contains("force-break"), "audited: the break was acknowledged");
 }
