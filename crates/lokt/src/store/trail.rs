@@ -23,8 +23,6 @@ pub(crate) fn files() -> impl Iterator<Item = String> {
 #[must_use]
 pub(crate) struct Trail {
     sync: Option<String>,
-    /// The file is new under its name, so the name must be synced too.
-    new_name: bool,
     /// The file is at least this long while it has its name.
     length: u64,
     pub(crate) warnings: Vec<String>,
@@ -46,18 +44,16 @@ impl Store<'_> {
             }
         };
         let mut written = LOG.to_owned();
-        trail.new_name = length == lines.len() as u64;
         trail.length = length;
         if length > LOG_BYTES_MAX {
             match self.rotate() {
-                Ok(()) => (written, trail.new_name) = (format!("{LOG}.1"), true),
+                Ok(()) => written = format!("{LOG}.1"),
                 Err(error) => {
                     trail.warnings.push(format!("audit: can't rotate {}: {error}", self.root.join(LOG).display()));
                 }
             }
         }
-        // A new log is synced with its name, whatever it begins with: what comes later relies on the name.
-        trail.sync = (trail.new_name || events.iter().any(Event::is_synced)).then_some(written);
+        trail.sync = events.iter().any(Event::is_synced).then_some(written);
         trail
     }
 
@@ -65,13 +61,13 @@ impl Store<'_> {
     pub(crate) fn settle_trail(&self, trail: Trail) -> Vec<String> {
         let mut warnings = trail.warnings;
         let Some(path) = trail.sync else { return warnings };
-        if let Err(error) = self.sync_trail(&path, trail.length, trail.new_name) {
+        if let Err(error) = self.sync_trail(&path, trail.length) {
             warnings.push(format!("audit: can't sync {}: {error}", self.root.join(path).display()));
         }
         warnings
     }
 
-    fn sync_trail(&self, path: &str, length: u64, new_name: bool) -> std::io::Result<()> {
+    fn sync_trail(&self, path: &str, length: u64) -> std::io::Result<()> {
         let synced = self.disk.sync(path);
         // A log that is shorter than it was has been rotated by somebody else since: the lines are in the one before.
         let rotated = path == LOG && self.disk.stamp(LOG)?.is_none_or(|stamp| stamp.size < length);
@@ -80,7 +76,8 @@ impl Store<'_> {
         } else {
             synced?;
         }
-        if rotated || new_name { self.disk.sync_dir("") } else { Ok(()) }
+        // Its name too: whoever began or rotated the log may have had nothing to sync, or may have been killed before.
+        self.disk.sync_dir("")
     }
 
     fn rotate(&self) -> std::io::Result<()> {

@@ -98,3 +98,12 @@ fn a_line_that_is_rotated_away_meanwhile_is_synced_all_the_same() {
     assert_eq!(said.warnings, Vec::<String>::new());
     assert!(durable_log(&world).contains("force-break"), "audited: the break was acknowledged");
 }
+
+/// audited: the first line of a log asks for no sync, so nobody has synced its name when the first break is answered.
+#[test]
+fn a_break_is_durable_in_a_log_that_others_began() {
+    let world = World::new();
+    world.take("other", ttl(300));
+    world.lokt("actor").unlock(&name(), Breaking::Force, Condition::default()).expect("the disk works");
+    assert!(durable_log(&world).contains("force-break"), "audited: the break was acknowledged");
+}
