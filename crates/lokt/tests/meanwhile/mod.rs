@@ -107,3 +107,19 @@ fn a_break_is_durable_in_a_log_that_others_began() {
     world.lokt("actor").unlock(&name(), Breaking::Force, Condition::default()).expect("the disk works");
     assert!(durable_log(&world).contains("force-break"), "audited: the break was acknowledged");
 }
+
+/// audited: what was broken stays broken, also if the new hold has to be given back.
+#[test]
+fn a_break_is_durable_also_if_what_came_of_it_is_given_back() {
+    let world = World::new();
+    world.take("other", ttl(10));
+    world.machine.advance_secs(11);
+    let fails = |call: &str, path: &str| match (call, path) {
+        ("sync_dir", "locks") => Err(io::Error::from_raw_os_error(EIO)),
+        _ => Ok(()),
+    };
+    let said = lokt_with(&world, "actor", Arc::new(fails)).lock(&name(), ttl(300));
+    assert!(said.is_err(), "it can't be made durable");
+    assert_eq!(world.stored(), None, "it is given back");
+    assert!(durable_log(&world).contains("auto-prune"), "audited: the break happened");
+}
