@@ -4,6 +4,7 @@ mod common;
 
 mod damaged_state;
 mod discovery;
+mod documents;
 mod environment;
 mod exists;
 mod foreign;

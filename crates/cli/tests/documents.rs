@@ -1,0 +1,67 @@
+//! What the documents say about this repository is true.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A source file as the guarantees call it: by its path, or in short by its crate's tests.
+fn source_file(word: &str) -> Option<PathBuf> {
+    if Path::new(word).extension()? != "rs" {
+        return None;
+    }
+    let path = repository().join(word);
+    if path.is_file() {
+        return Some(path);
+    }
+    let (krate, rest) = word.split_once('/')?;
+    let short = if rest.starts_with("src/") { rest.to_owned() } else { format!("tests/{rest}") };
+    Some(repository().join("crates").join(krate).join(short))
+}
+
+/// A test's name: a sentence.
+fn is_test_name(word: &str) -> bool {
+    word.matches('_').count() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+#[test]
+fn every_test_that_the_guarantees_name_is_where_they_say() {
+    let page = fs::read_to_string(repository().join("docs/guarantees.md")).expect("the page is there");
+    let mut named = 0;
+    for row in page.lines().filter(|line| line.starts_with('|')) {
+        let mut source = None;
+        for word in row.split('`').skip(1).step_by(2) {
+            if let Some(path) = source_file(word) {
+                let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{word} is no file: {error}"));
+                source = Some((word, text));
+            } else if let (true, Some((file, text))) = (is_test_name(word), &source) {
+                assert!(text.contains(&format!("fn {word}(")), "{file} has no test {word}");
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 100, "the page names tests: {named}");
+}
+
+#[test]
+fn every_link_between_the_documents_leads_somewhere() {
+    let mut pages =
+        vec![repository().join("README.md"), repository().join("CONTRIBUTING.md"), repository().join("CHANGELOG.md")];
+    pages.extend(
+        fs::read_dir(repository().join("docs")).expect("it is there").filter_map(|entry| Some(entry.ok()?.path())),
+    );
+    let mut links = 0;
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("a page is text");
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            let there =
+                file.is_empty() || file.contains("://") || page.parent().is_some_and(|dir| dir.join(file).exists());
+            assert!(there, "{} links to {target}, which isn't there", page.display());
+            links += 1;
+        }
+    }
+    assert!(links > 10, "the pages have links: {links}");
+}
