@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod context;
 mod exit;
+mod members;
 mod report;
 mod show;
 

@@ -6,32 +6,17 @@ use lokt::{Denial, Lokt, Refusal};
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::members::{FreezeMembers, HolderMembers, text};
 use crate::report::{Format, Report};
-use crate::show::{clean, quoted, reason, refusal, seconds, seconds_since, until};
+use crate::show::{clean, quoted, reason, refusal, seconds_since, until};
 
 /// The `blocked` object. Members that would be empty are left out.
 #[derive(Serialize, Default)]
 pub(crate) struct Blocked {
     status: &'static str,
     name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_owner: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_agent_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_age_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_ttl_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_remaining_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_expired: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_pid_status: Option<&'static str>,
+    #[serde(flatten)]
+    holder: HolderMembers,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder_acquired_ts: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,20 +33,8 @@ pub(crate) struct Blocked {
     holder_liveness: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder_reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_owner: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_agent_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_age_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_remaining_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_expires_at: Option<String>,
+    #[serde(flatten)]
+    freeze: FreezeMembers,
     code: &'static str,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,29 +138,12 @@ fn blocked(
         waiters: refused.waiters,
         ..Blocked::default()
     };
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     if let Denial::Frozen(freeze) = denial {
         // Whoever froze the name doesn't hold it.
-        let Some(freeze) = freeze else { return blocked };
-        let hold = &freeze.hold;
-        blocked.freeze_owner = text(&hold.owner);
-        blocked.freeze_host = text(&hold.host);
-        blocked.freeze_pid = Some(hold.pid);
-        blocked.freeze_agent_id = text(&hold.agent_id);
-        blocked.freeze_age_sec = Some(seconds_since(hold.began(), now)).filter(|age| *age > 0);
-        blocked.freeze_remaining_sec = freeze.elapsed.left_ms().map(seconds);
-        blocked.freeze_expires_at = hold.expires_at.map(show_wall_seconds);
+        blocked.freeze = freeze.as_ref().map(|freeze| FreezeMembers::of(freeze, now)).unwrap_or_default();
     } else if let Some(holder) = denial.holder() {
         let hold = &holder.hold;
-        blocked.holder_owner = text(&hold.owner);
-        blocked.holder_host = text(&hold.host);
-        blocked.holder_pid = Some(hold.pid);
-        blocked.holder_agent_id = text(&hold.agent_id);
-        blocked.holder_age_sec = Some(seconds_since(hold.acquired, now)).filter(|age| *age > 0);
-        blocked.holder_ttl_sec = Some(hold.ttl_sec).filter(|ttl| *ttl > 0);
-        blocked.holder_remaining_sec = holder.left_ms().map(seconds);
-        blocked.holder_expired = holder.elapsed.is_expired().then_some(true);
-        blocked.holder_pid_status = Some(lokt.pid_status(hold));
+        blocked.holder = HolderMembers::of(lokt, holder, now);
         blocked.holder_acquired_ts = hold.acquired.map(show_wall_seconds);
         blocked.holder_expires_at = hold.expires_at.map(show_wall_seconds);
         blocked.holder_held_since = hold.began().map(show_wall_seconds);

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Formatted;
 use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -13,15 +12,6 @@ use crate::report::{Failure, Format, Report};
 pub(crate) struct Args {
     /// The lock's name
     name: String,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Formatted for Args {
-    fn format(&self) -> Format {
-        Format::of(self.json)
-    }
 }
 
 #[derive(Serialize)]
@@ -30,12 +20,12 @@ struct Exists<'a> {
     exists: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let lokt = Context::read()?.open()?;
     let exists = lokt.map_or(Ok(false), |lokt| lokt.exists(&name))?;
     let report = Report::new(if exists { Exit::Done } else { Exit::Missing });
-    Ok(match args.format() {
+    Ok(match format {
         Format::Json => report.json(&Exists { name: name.as_str(), exists }),
         Format::Text => report,
     })

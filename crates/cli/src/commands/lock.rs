@@ -6,7 +6,7 @@ use lokt::time::{plus_seconds, show_wall_seconds};
 use lokt::{Broken, Grant, Granted, Hold, Lokt, Part, Terms, duration};
 use serde::Serialize;
 
-use super::{Formatted, deny};
+use super::deny;
 use crate::args::{lease_seconds, lock_name, parse_pid, parse_ttl};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -27,15 +27,6 @@ pub(crate) struct Args {
     /// Say why; shown to everyone who is refused
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Formatted for Args {
-    fn format(&self) -> Format {
-        Format::of(self.json)
-    }
 }
 
 #[derive(Serialize)]
@@ -56,9 +47,8 @@ struct Acquired<'a> {
     ttl_sec: Option<i64>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
-    let format = args.format();
     let context = Context::read()?;
     let lokt = context.create()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };

@@ -12,8 +12,8 @@ mod why;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
+use clap::{Arg, ArgAction, Parser};
 
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -110,29 +110,27 @@ fn unknown(command: &OsString, rest: &[OsString]) -> Report {
     }
 }
 
-/// A command's arguments say whether the answer is text or JSON.
-pub(crate) trait Formatted {
-    fn format(&self) -> Format;
+/// Every command takes `--json`.
+fn json_flag() -> Arg {
+    Arg::new(JSON).long(JSON).action(ArgAction::SetTrue).help("Answer in JSON")
 }
 
-fn parsed<A: Parser + Formatted>(
-    name: &'static str,
-    rest: &[OsString],
-    run: fn(&A) -> Result<Report, Failure>,
-) -> Report {
+const JSON: &str = "json";
+
+fn parsed<A: Parser>(name: &'static str, rest: &[OsString], run: fn(&A, Format) -> Result<Report, Failure>) -> Report {
     let usage_name = format!("lokt {name}");
-    let command = A::command().bin_name(usage_name.clone());
+    let command = A::command().arg(json_flag()).bin_name(usage_name.clone());
     let words = std::iter::once(OsString::from(usage_name)).chain(rest.iter().cloned());
-    let parsed = command.try_get_matches_from(words).and_then(|mut matches| A::from_arg_matches_mut(&mut matches));
+    let parsed = command.try_get_matches_from(words).and_then(|mut matches| {
+        let format = Format::of(matches.get_flag(JSON));
+        Ok((A::from_arg_matches_mut(&mut matches)?, format))
+    });
     match parsed {
-        Ok(args) => {
-            let format = args.format();
-            run(&args).unwrap_or_else(|failure| failure.report(format))
-        }
+        Ok((args, format)) => run(&args, format).unwrap_or_else(|failure| failure.report(format)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Report::new(Exit::Done).text(error.render().to_string())
         }
-        Err(error) => mistyped(name, &A::command(), rest, error),
+        Err(error) => mistyped(name, &A::command().arg(json_flag()), rest, error),
     }
 }
 

@@ -3,7 +3,6 @@
 use lokt::{RootMethod, RootState};
 use serde::Serialize;
 
-use super::Formatted;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -11,17 +10,7 @@ use crate::show::clean;
 
 /// Show the root directory and how it was found
 #[derive(clap::Parser)]
-pub(crate) struct Args {
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Formatted for Args {
-    fn format(&self) -> Format {
-        Format::of(self.json)
-    }
-}
+pub(crate) struct Args {}
 
 #[derive(Serialize)]
 struct Root {
@@ -34,11 +23,11 @@ struct Root {
     agent_id: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+pub(crate) fn run(_: &Args, format: Format) -> Result<Report, Failure> {
     let context = Context::read()?;
     let state = context.root.state();
     let report = Report::new(Exit::Done);
-    Ok(match args.format() {
+    Ok(match format {
         Format::Json => report.json(&Root {
             root_path: context.root.path.to_string_lossy().into_owned(),
             root_method: context.root.method.as_str(),

@@ -7,10 +7,11 @@ use lokt::time::show_wall_seconds;
 use lokt::{Entry, EntryState, Holder, Liveness, LockName, Lokt, PartKind, Pruned, Said, duration};
 use serde::Serialize;
 
-use super::{Formatted, deny};
+use super::deny;
 use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::members::text;
 use crate::report::{Failure, Format, Report};
 use crate::show::{age, clean, owner_at, quoted, reason, seconds, seconds_since};
 
@@ -22,15 +23,6 @@ pub(crate) struct Args {
     /// Remove expired locks and freezes first
     #[arg(long)]
     prune_expired: bool,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Formatted for Args {
-    fn format(&self) -> Format {
-        Format::of(self.json)
-    }
 }
 
 /// A lock or freeze as JSON.
@@ -86,9 +78,8 @@ struct Damage {
     hint: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = args.name.as_deref().map(lock_name).transpose()?;
-    let format = args.format();
     let lokt = Context::read()?.open()?;
     match (name, lokt) {
         (Some(name), None) => Ok(missing(&name, false, format)),
@@ -210,7 +201,6 @@ fn json_of(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Row {
 
 fn status(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> Status {
     let hold = &holder.hold;
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let remaining = if entry.is_freeze { holder.elapsed.left_ms() } else { holder.left_ms() };
     Status {
         version: hold.version,

@@ -5,7 +5,7 @@ use std::path::Path;
 use lokt::{Breaking, Cause, Condition, End, Ended, LockId, LockName, Lokt};
 use serde::Serialize;
 
-use super::{Formatted, deny};
+use super::deny;
 use crate::args::{lock_name, parse_token};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -14,7 +14,6 @@ use crate::show::{clean, moved_aside, owner_at, quoted};
 
 /// End one's own lock
 #[derive(clap::Parser)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(override_usage = "lokt unlock [--force | --break-stale] [--lock-id ID] [--token N] [--json] NAME
        lokt unlock --owner OWNER [--force] [--json]
        lokt unlock --all [--json]")]
@@ -39,15 +38,6 @@ pub(crate) struct Args {
     /// End every lock of mine
     #[arg(long)]
     all: bool,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Formatted for Args {
-    fn format(&self) -> Format {
-        Format::of(self.json)
-    }
 }
 
 #[derive(Serialize)]
@@ -75,8 +65,7 @@ struct Batch<'a> {
     skipped: &'a [String],
 }
 
-pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
-    let format = args.format();
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let owner = args.owner.as_deref().filter(|owner| !owner.is_empty());
     let batch = owner.is_some() || args.all;
     match (&args.name, batch) {

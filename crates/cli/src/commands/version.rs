@@ -2,23 +2,12 @@
 
 use serde::Serialize;
 
-use super::Formatted;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
 
 /// Show the version
 #[derive(clap::Parser)]
-pub(crate) struct Args {
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Formatted for Args {
-    fn format(&self) -> Format {
-        Format::of(self.json)
-    }
-}
+pub(crate) struct Args {}
 
 #[derive(Serialize)]
 struct Version {
@@ -29,7 +18,7 @@ struct Version {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "every command has this shape")]
-pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+pub(crate) fn run(_: &Args, format: Format) -> Result<Report, Failure> {
     let version = Version {
         version: env!("CARGO_PKG_VERSION"),
         commit: option_env!("LOKT_COMMIT").unwrap_or("none"),
@@ -37,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
         protocol_version: 1,
     };
     let report = Report::new(Exit::Done);
-    Ok(match args.format() {
+    Ok(match format {
         Format::Json => report.json(&version),
         Format::Text => {
             report.text(format!("lokt {} (commit: {}, built: {})\n", version.version, version.commit, version.built))

@@ -8,27 +8,18 @@ use lokt::time::show_wall_seconds;
 use lokt::{Denial, Entry, EntryState, Hold, Holder, LockName, Lokt, Outlook, PartKind, duration};
 use serde::Serialize;
 
-use super::Formatted;
 use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::members::{FreezeMembers, HolderMembers, text};
 use crate::report::{Failure, Format, Report};
-use crate::show::{age, clean, owner_at, quoted, reason, seconds, seconds_since, until};
+use crate::show::{age, clean, owner_at, quoted, reason, seconds, until};
 
 /// Explain what `lock` would do, with the evidence and the next command
 #[derive(clap::Parser)]
 pub(crate) struct Args {
     /// The lock's name
     name: String,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Formatted for Args {
-    fn format(&self) -> Format {
-        Format::of(self.json)
-    }
 }
 
 #[derive(Serialize)]
@@ -54,36 +45,10 @@ struct Reason {
     #[serde(rename = "type")]
     kind: &'static str,
     message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_owner: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_agent_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_age_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    freeze_remaining_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_owner: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_agent_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_age_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_ttl_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_remaining_sec: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_expired: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_pid_status: Option<&'static str>,
+    #[serde(flatten)]
+    freeze: FreezeMembers,
+    #[serde(flatten)]
+    holder: HolderMembers,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder_stale_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,9 +70,8 @@ struct Reason {
     lines: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Report, Failure> {
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
-    let format = args.format();
     let context = Context::read()?;
     let Some(lokt) = context.open()? else {
         return Ok(report(&free(&name), format));
@@ -191,16 +155,10 @@ fn frozen(freeze: &Holder, now: Timestamp) -> Reason {
     let held = age(hold.began(), now);
     let left = freeze.elapsed.left_ms().map(seconds);
     let remaining = left.map(|left| format!(" ({} remaining)", duration::show_seconds(left))).unwrap_or_default();
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Reason {
         kind: "frozen",
         message: format!("Frozen by {} for {held}{remaining}", owner_at(hold)),
-        freeze_owner: text(&hold.owner),
-        freeze_host: text(&hold.host),
-        freeze_pid: Some(hold.pid),
-        freeze_agent_id: text(&hold.agent_id),
-        freeze_age_sec: Some(seconds_since(hold.began(), now)).filter(|age| *age > 0),
-        freeze_remaining_sec: left,
+        freeze: FreezeMembers::of(freeze, now),
         expires_at: hold.expires_at.map(show_wall_seconds),
         label: format!("FROZEN by {}", owner_at(hold)),
         lines: vec![format!("Age: {held}{remaining}")],
@@ -249,20 +207,11 @@ fn stored(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Reason {
         }
         (None, false) => ("held", "HELD by", format!("Held by {who} ({}) for {held}", holding(holder, pid_status))),
     };
-    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let agent = if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
     Reason {
         kind,
         message,
-        holder_owner: text(&hold.owner),
-        holder_host: text(&hold.host),
-        holder_pid: Some(hold.pid),
-        holder_agent_id: text(&hold.agent_id),
-        holder_age_sec: Some(seconds_since(hold.acquired, now)).filter(|age| *age > 0),
-        holder_ttl_sec: Some(hold.ttl_sec).filter(|ttl| *ttl > 0),
-        holder_remaining_sec: holder.left_ms().map(seconds),
-        holder_expired: holder.elapsed.is_expired().then_some(true),
-        holder_pid_status: Some(pid_status),
+        holder: HolderMembers::of(lokt, holder, now),
         holder_stale_reason: holder.staleness().map(lokt::Staleness::as_str),
         expires_at: hold.expires_at.map(show_wall_seconds),
         held_since: hold.began().map(show_wall_seconds),

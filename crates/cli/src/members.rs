@@ -1,0 +1,87 @@
+//! JSON members that several answers share: who holds a lock, who froze it. Members that would be empty are left out.
+
+use jiff::Timestamp;
+use lokt::time::show_wall_seconds;
+use lokt::{Holder, Lokt};
+use serde::Serialize;
+
+use crate::show::{seconds, seconds_since};
+
+/// Who holds a lock.
+#[derive(Serialize, Default)]
+pub(crate) struct HolderMembers {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_age_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_ttl_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_remaining_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_expired: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_pid_status: Option<&'static str>,
+}
+
+impl HolderMembers {
+    pub(crate) fn of(lokt: &Lokt, holder: &Holder, now: Timestamp) -> Self {
+        let hold = &holder.hold;
+        Self {
+            holder_owner: text(&hold.owner),
+            holder_host: text(&hold.host),
+            holder_pid: Some(hold.pid),
+            holder_agent_id: text(&hold.agent_id),
+            holder_age_sec: Some(seconds_since(hold.acquired, now)).filter(|age| *age > 0),
+            holder_ttl_sec: Some(hold.ttl_sec).filter(|ttl| *ttl > 0),
+            holder_remaining_sec: holder.left_ms().map(seconds),
+            holder_expired: holder.elapsed.is_expired().then_some(true),
+            holder_pid_status: Some(lokt.pid_status(hold)),
+        }
+    }
+}
+
+/// Who froze a name.
+#[derive(Serialize, Default)]
+pub(crate) struct FreezeMembers {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_age_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_remaining_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_expires_at: Option<String>,
+}
+
+impl FreezeMembers {
+    pub(crate) fn of(freeze: &Holder, now: Timestamp) -> Self {
+        let hold = &freeze.hold;
+        Self {
+            freeze_owner: text(&hold.owner),
+            freeze_host: text(&hold.host),
+            freeze_pid: Some(hold.pid),
+            freeze_agent_id: text(&hold.agent_id),
+            freeze_age_sec: Some(seconds_since(hold.began(), now)).filter(|age| *age > 0),
+            freeze_remaining_sec: freeze.elapsed.left_ms().map(seconds),
+            freeze_expires_at: hold.expires_at.map(show_wall_seconds),
+        }
+    }
+}
+
+/// A text, if there is one.
+pub(crate) fn text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
