@@ -28,12 +28,7 @@ pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Polic
     let process = if guard_stays { carried(hold, PartKind::Process, facts, &next) } else { None };
     let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
-    next.token = next.token.filter(|_| !is_overtaken(hold, &facts, me));
-    next.held_since = hold.began().or(Some(facts.now.wall));
-    next.reason = terms.reason.clone().or(next.reason);
-    complete(&mut next, &facts);
-    settle(&mut next, facts.now, me);
-    commit(Some(next), Cause::Renew)
+    goes_on(hold, next, terms, facts, me)
 }
 
 pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Identity) -> Decision {
@@ -61,10 +56,19 @@ pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Ident
     let owner = if owner_lives { carried(hold, PartKind::Owner, facts, &next) } else { None };
     let process = Some(new_part(PartKind::Process, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
-    next.token = next.token.filter(|_| !is_overtaken(hold, &facts, me));
+    goes_on(hold, next, terms, facts, me)
+}
+
+/// `hold` goes on as `next`, whose parts and process are set: the same hold, since the same time, and the same token if nobody can
+/// have overtaken it.
+fn goes_on(hold: &Hold, mut next: Hold, terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision {
+    next.token = hold.token.filter(|_| !is_overtaken(hold, &facts, me)).or(Some(facts.next_token));
+    // A hold of an old program may lack what tells it from others.
+    if next.lock_id.is_empty() {
+        next.lock_id.clone_from(facts.fresh_id);
+    }
     next.held_since = hold.began().or(Some(facts.now.wall));
     next.reason = terms.reason.clone().or(next.reason);
-    complete(&mut next, &facts);
     settle(&mut next, facts.now, me);
     commit(Some(next), Cause::Renew)
 }
@@ -171,14 +175,6 @@ fn sign(hold: &mut Hold, me: &Identity) {
     hold.boot_id.clone_from(&me.boot_id);
     hold.pid_ns = me.pid_ns;
     hold.fs = me.fs;
-}
-
-/// Gives a hold of an old program what it lacks to be told from others.
-fn complete(hold: &mut Hold, facts: &Facts<'_>) {
-    hold.token = hold.token.or(Some(facts.next_token));
-    if hold.lock_id.is_empty() {
-        hold.lock_id.clone_from(facts.fresh_id);
-    }
 }
 
 /// Makes `bearer` the process of a hold.
