@@ -21,10 +21,7 @@ pub struct Holder {
 impl Holder {
     /// Does this part still count?
     pub fn part_lives(&self, kind: PartKind) -> bool {
-        match kind {
-            PartKind::Process => self.elapsed.process.runs() && self.liveness != Liveness::Gone,
-            PartKind::Owner => self.elapsed.owner.runs(),
-        }
+        part_lives(kind, self.liveness, self.elapsed)
     }
 
     /// Does the hold still count? It lives while either part lives.
@@ -46,6 +43,14 @@ impl Holder {
         let process = if self.part_lives(PartKind::Process) { self.elapsed.process } else { Lease::Absent };
         let owner = if self.part_lives(PartKind::Owner) { self.elapsed.owner } else { Lease::Absent };
         Elapsed { process, owner }.left_ms()
+    }
+}
+
+/// Does a part still count? A process part ends with its process or its lease, an owner part with its lease.
+pub(crate) fn part_lives(kind: PartKind, liveness: Liveness, elapsed: Elapsed) -> bool {
+    match kind {
+        PartKind::Process => elapsed.process.runs() && liveness != Liveness::Gone,
+        PartKind::Owner => elapsed.owner.runs(),
     }
 }
 

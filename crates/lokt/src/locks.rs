@@ -247,21 +247,16 @@ impl Lokt {
         let mut warnings = Vec::new();
         for name in self.names(LOCKS_DIR)? {
             let found = store.find(&record_path(&name), name.as_str(), &now);
-            match found.stored {
-                Stored::Held(hold) if hold.owner == owner => {}
-                Stored::Unreadable(error) => {
-                    warnings.push(format!("skipping unreadable lock \"{name}\": {error}"));
-                    continue;
-                }
-                Stored::Corrupt(why) => {
-                    warnings.push(format!("skipping unreadable lock \"{name}\": {why}"));
-                    continue;
-                }
-                Stored::Newer(version) => {
-                    warnings.push(format!("skipping unreadable lock \"{name}\": it has version {version}"));
-                    continue;
-                }
-                _ => continue,
+            let unreadable = match found.stored {
+                Stored::Held(hold) if hold.owner == owner => None,
+                Stored::Held(_) | Stored::Free | Stored::BeingWritten => continue,
+                Stored::Unreadable(error) => Some(error.to_string()),
+                Stored::Corrupt(why) => Some(why),
+                Stored::Newer(version) => Some(format!("it has version {version}")),
+            };
+            if let Some(why) = unreadable {
+                warnings.push(format!("skipping unreadable lock \"{name}\": {why}"));
+                continue;
             }
             let changed = store.change(&name, &Intent::UnlockFor(owner.to_owned()))?;
             warnings.extend(changed.warnings);
@@ -312,16 +307,12 @@ impl Lokt {
     pub fn exists(&self, name: &LockName) -> Result<bool, Error> {
         let now = self.machine.now();
         let found = self.store().find(&record_path(name), name.as_str(), &now);
-        match &found.stored {
-            Stored::Unreadable(_) => {}
-            Stored::Newer(version) => return Err(newer(&self.root, name, *version)),
-            Stored::BeingWritten => return Ok(true),
-            Stored::Free | Stored::Corrupt(_) => return Ok(false),
-            Stored::Held(_) => return Ok(found.holder().is_some_and(|holder| holder.lives())),
-        }
+        let lives = found.holder().is_some_and(|holder| holder.lives());
         match found.stored {
             Stored::Unreadable(error) => Err(held_if_unreadable(error, name)),
-            _ => Ok(true),
+            Stored::Newer(version) => Err(newer(&self.root, name, version)),
+            Stored::BeingWritten => Ok(true),
+            Stored::Held(_) | Stored::Free | Stored::Corrupt(_) => Ok(lives),
         }
     }
 

@@ -46,12 +46,6 @@ impl FakeMachine {
         state.now.wall = moved(state.now.wall, i64::try_from(secs).expect("a short test"));
     }
 
-    /// Somebody sets the wall clock.
-    pub fn step_wall_secs(&self, secs: i64) {
-        let mut state = self.state();
-        state.now.wall = moved(state.now.wall, secs);
-    }
-
     /// The machine starts again: boot clocks begin anew, all processes are gone.
     pub fn reboot(&self) {
         let mut state = self.state();
@@ -64,11 +58,6 @@ impl FakeMachine {
     /// A process starts.
     pub fn start_process(&self, pid: i64, start: i64) {
         self.state().processes.insert(pid, ProcessStat { state: 'S', start });
-    }
-
-    /// A process ends.
-    pub fn end_process(&self, pid: i64) {
-        self.state().processes.remove(&pid);
     }
 }
 

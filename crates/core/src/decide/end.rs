@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 
-use super::take::{carried, new_part, settle, staleness};
+use super::take::{carried, new_part, settle};
 use super::{Breaking, Cause, Condition, Decision, Facts, Grip, Slot, commit};
 use crate::denial::{Denial, Staleness};
 use crate::hold::{Fence, Hold, Identity, PartKind, Parts};
@@ -62,7 +62,9 @@ pub(super) fn unlock(breaking: Breaking, condition: &Condition, facts: Facts<'_>
         (Breaking::Force, _) => commit(None, Cause::ForceBreak),
         (Breaking::Stale | Breaking::No, Slot::Newer(version)) => Decision::Deny(Denial::Newer { version }),
         (Breaking::Stale | Breaking::No, Slot::BeingWritten) => Decision::Deny(Denial::BeingWritten),
-        (Breaking::Stale, Slot::Held(hold)) if staleness(&facts, hold).is_some() => commit(None, Cause::StaleBreak),
+        (Breaking::Stale, Slot::Held(hold)) if facts.holder(hold).staleness().is_some() => {
+            commit(None, Cause::StaleBreak)
+        }
         (Breaking::Stale, Slot::Held(hold)) => Decision::Deny(Denial::NotStale(Box::new(facts.holder(hold)))),
         (Breaking::No, Slot::Corrupt(why)) => Decision::Deny(Denial::Corrupt { why: why.to_string() }),
         (Breaking::No, Slot::Held(hold)) if hold.owner == me.owner => end_owned(hold, facts, me),
@@ -112,7 +114,7 @@ pub(super) fn prune(facts: Facts<'_>) -> Decision {
     };
     // The pid beside an owner part is that of a `lock` command, whoever has it now.
     let runs = hold.has(PartKind::Process) && matches!(facts.liveness, Liveness::Alive | Liveness::Orphan);
-    if staleness(&facts, hold) == Some(Staleness::Expired) && !runs {
+    if facts.holder(hold).staleness() == Some(Staleness::Expired) && !runs {
         commit(None, Cause::Prune)
     } else {
         Decision::Deny(Denial::Kept)

@@ -10,7 +10,7 @@ mod take;
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use crate::denial::{Denial, Holder, Staleness};
+use crate::denial::{Denial, Holder, Staleness, part_lives};
 use crate::hold::{Fence, Hold, Identity, LockId, PartKind, PulseRef};
 use crate::liveness::Liveness;
 use crate::pulse::ProcessRef;
@@ -217,10 +217,7 @@ impl Facts<'_> {
     }
 
     fn lives(&self, kind: PartKind) -> bool {
-        match kind {
-            PartKind::Process => self.elapsed.process.runs() && self.liveness != Liveness::Gone,
-            PartKind::Owner => self.elapsed.owner.runs(),
-        }
+        part_lives(kind, self.liveness, self.elapsed)
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use super::{Bearer, Broken, Cause, Decision, Facts, Freeze, Policy, Slot, Terms, commit, held};
-use crate::denial::{Denial, Staleness};
+use crate::denial::Denial;
 use crate::hold::{Hold, Identity, Part, PartKind, Parts, RECORD_VERSION, lease_of};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Lease, Moment, millis_between, plus_millis, plus_seconds, same_clocks};
@@ -234,9 +234,4 @@ pub(super) fn settle(hold: &mut Hold, now: Moment, me: &Identity) {
             debug_assert!(millis_between(now.wall, end) >= 0, "an end is never before its beginning");
         }
     }
-}
-
-/// Why a hold that gets broken is stale; used by callers that only break.
-pub(super) fn staleness(facts: &Facts<'_>, hold: &Hold) -> Option<Staleness> {
-    facts.holder(hold).staleness()
 }

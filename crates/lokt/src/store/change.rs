@@ -57,7 +57,13 @@ impl Store<'_> {
         let fresh_id = LockId::from_bits(bits);
         let mut prepared: Option<Prepared> = None;
         for attempt in 0..CHANGE_TRIES {
-            match self.attempt(name, intent, &fresh_id, prepared.take(), attempt >= PREPARE_TRIES)? {
+            let temp = prepared.as_ref().map(|prepared| prepared.temp.clone());
+            let attempted = self.attempt(name, intent, &fresh_id, prepared.take(), attempt >= PREPARE_TRIES);
+            // Used, it has been renamed away and there is nothing to remove.
+            if let Some(temp) = temp {
+                let _ = self.disk.remove(&temp);
+            }
+            match attempted? {
                 Attempt::Done(changed) => return Ok(*changed),
                 Attempt::Again => {}
                 Attempt::Prepare(unsynced) => {
@@ -77,23 +83,6 @@ impl Store<'_> {
     }
 
     fn attempt(
-        &self,
-        name: &LockName,
-        intent: &Intent,
-        fresh_id: &LockId,
-        prepared: Option<Prepared>,
-        sync_inside: bool,
-    ) -> Result<Attempt, Error> {
-        let temp_to_drop = prepared.as_ref().map(|prepared| prepared.temp.clone());
-        let result = self.attempt_inside(name, intent, fresh_id, prepared, sync_inside);
-        // Used, it has been renamed away and there is nothing to remove.
-        if let Some(temp) = temp_to_drop {
-            let _ = self.disk.remove(&temp);
-        }
-        result
-    }
-
-    fn attempt_inside(
         &self,
         name: &LockName,
         intent: &Intent,
