@@ -217,7 +217,7 @@ fn a_bound_lock_of_a_process_that_ended_is_refreshed_by_its_owner() {
 /// Makes the hold of `owner` on x a running guard's: bound to `sleeper`, with a pulse that is kept locked for as long as it lives.
 fn guard(root: &Root, owner: &str, sleeper: &Sleeper) -> Pulse {
     bind(root, owner, sleeper, "").exits(0, "it is free");
-    let pulse = Pulse::new(root, "x", 7, "granted", owner, sleeper.pid());
+    let pulse = Pulse::holding(root, 7, owner, sleeper.pid());
     let (dev, ino) = pulse.id();
     root.edit("x", "\"boot_id\"", &format!("\"pulse\": {{\"n\": 7, \"dev\": {dev}, \"ino\": {ino}}},\n  \"boot_id\""));
     pulse

@@ -16,6 +16,8 @@
 //! | [`audit`] | what happened, as a line |
 //! | [`counter`] | tokens that never repeat |
 //! | [`pulse`] | who waits and who holds, as a file's content |
+//! | [`line`] | in which order, and who waits for whom |
+//! | [`guard`] | what a guard does next |
 //! | [`duration`] | durations as people type and read them |
 #![no_std]
 
@@ -29,7 +31,9 @@ pub mod decide;
 pub mod denial;
 pub mod duration;
 pub mod fnv;
+pub mod guard;
 pub mod hold;
+pub mod line;
 pub mod liveness;
 pub mod name;
 pub mod pulse;

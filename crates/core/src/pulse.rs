@@ -1,21 +1,11 @@
 //! A pulse: the small file by which a process that waits or holds is known to others.
 //!
-//! Its *lock* says that somebody lives, its *content* says who. Only `waiting` pulses are tickets in the line of a name; a
-//! `granted` one is named by the record of the hold.
+//! Its *lock* says that somebody lives, its *content* says who, and its *place* says what for: in the directory of a line it is a ticket,
+//! among the holders' it is named by the record of a hold. Being granted a lock is one rename from the first to the second.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
-
-/// Is the pulse's process in line, or inside?
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PulseState {
-    /// In line.
-    Waiting,
-    /// Inside: the record names this pulse.
-    Granted,
-}
 
 /// A process by pid and start time, so that a reused pid isn't mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +21,9 @@ pub struct ProcessRef {
 pub struct Pulse {
     /// Format version, 1.
     pub version: u32,
-    /// In line or inside.
-    pub state: PulseState,
+    /// The name that is waited for or held.
+    #[serde(default)]
+    pub name: String,
     /// Who.
     pub owner: String,
     /// Which agent.
@@ -54,10 +45,13 @@ pub struct Pulse {
     /// What it holds already: `name=lock_id,…`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub holds: String,
-    /// Boot clock when the lock was last found free for it; a head that doesn't take it is passed over.
+    /// Boot clock when the lock was found free for it; see [`crate::line`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_ms: Option<u64>,
 }
+
+/// No member that comes and goes is longer than this: two numbers with their names.
+const MEMBER_BYTES: usize = 80;
 
 impl Pulse {
     /// Reads a pulse file's content.
@@ -65,16 +59,16 @@ impl Pulse {
         serde_json::from_slice(bytes).ok().filter(|pulse: &Self| pulse.version == 1)
     }
 
-    /// The content of a pulse file.
+    /// The content of a pulse file. It is rewritten in place, so a pulse that says less than before is padded to the same length.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec(self).expect("a pulse has only strings and numbers");
+        let optional = [self.command.is_none(), self.offered_ms.is_none()];
+        let room = optional.iter().filter(|missing| **missing).count() * MEMBER_BYTES;
+        bytes.resize(bytes.len() + room, b' ');
         bytes.push(b'\n');
         bytes
     }
 }
-
-/// A head that was offered a free lock this long ago and didn't take it is passed over; it keeps its ticket.
-pub const OFFER_MS_MAX: u64 = 2_000;
 
 #[cfg(test)]
 mod tests {
@@ -84,7 +78,7 @@ mod tests {
     fn a_pulse_reads_back_with_padding() {
         let pulse = Pulse {
             version: 1,
-            state: PulseState::Waiting,
+            name: "build".into(),
             owner: "a".into(),
             agent_id: String::new(),
             process: ProcessRef { pid: 1, start: 2 },

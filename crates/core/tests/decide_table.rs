@@ -13,9 +13,9 @@ mod table {
     pub(crate) mod case;
 }
 
-use lokt_core::decide::{Bearer, Breaking, Cause, Condition, Grip, Intent};
+use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Condition, Grip, Intent};
 use lokt_core::denial::Staleness;
-use lokt_core::hold::{LockId, PartKind, PulseRef};
+use lokt_core::hold::{Fence, LockId, PartKind, PulseRef};
 use lokt_core::pulse::ProcessRef;
 use table::answer::{Answer, Breaks, Refusal, check};
 use table::case::{Case, Kind, MY_PULSE, STORED_PULSE, TERMS_SEC, every_case, grip, me, stored_id, terms};
@@ -109,7 +109,7 @@ fn lock_answers_as_the_table_says() {
     holds_for_every_case(|_| Intent::Lock(terms()), &rows);
 }
 
-fn guard_with(pulse: Option<PulseRef>, process: ProcessRef, inside: Option<LockId>) -> Intent {
+fn guard_with(pulse: Option<PulseRef>, process: ProcessRef, inside: Option<Badge>) -> Intent {
     Intent::Guard(terms(), Bearer { process, pulse, inside })
 }
 
@@ -138,7 +138,15 @@ const TWO_GUARDS: Row = Row {
 #[test]
 fn guard_answers_as_the_table_says() {
     let rows = [BEING_WRITTEN, NEWER, OTHERS, TWO_GUARDS, FROZEN_ADDITION, ADDITION, FROZEN, QUEUED, GRANTED];
-    for inside in [None, Some(LockId::from_text("another hold")), Some(LockId::default())] {
+    let badge = |lock_id, token| Some(Badge { lock_id, token });
+    let strangers = [
+        None,
+        badge(LockId::from_text("another hold"), grip().token),
+        badge(LockId::default(), grip().token),
+        badge(stored_id(), Fence::new(6)),
+        badge(stored_id(), None),
+    ];
+    for inside in strangers {
         holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, inside.clone()), &rows);
     }
     // A guard is told from its own kind by its pulse: even the same process may not guard twice.
@@ -149,7 +157,7 @@ fn guard_answers_as_the_table_says() {
 fn a_guard_inside_the_stored_hold_runs_at_once_and_changes_nothing() {
     let rows = [
         Row {
-            says: "guard inside a guard, and the record still has its lock id: runs at once, releases nothing",
+            says: "guard inside a guard, and the record still has its lock id and token: runs at once, releases nothing",
             applies: Case::is_held,
             answer: |_| Answer::Inside,
         },
@@ -159,7 +167,8 @@ fn a_guard_inside_the_stored_hold_runs_at_once_and_changes_nothing() {
         QUEUED,
         GRANTED,
     ];
-    holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, Some(stored_id())), &rows);
+    let badge = Badge { lock_id: stored_id(), token: grip().token };
+    holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, Some(badge.clone())), &rows);
 }
 
 #[test]

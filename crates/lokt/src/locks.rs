@@ -276,7 +276,7 @@ impl Lokt {
         let now = self.machine.now();
         let found = store.find(&record_path(name), name.as_str(), &now);
         // A line that can't be read concerns those who want the lock, not those who look.
-        let waiters = store.waiters(name, &now).map_or(0, |line| line.len());
+        let waiters = store.line(name).map_or(0, |line| line.waiters.len());
         Ok(entry_of(name.to_string(), false, found, waiters))
     }
 
@@ -289,7 +289,7 @@ impl Lokt {
         let lock = |name: &LockName| {
             let found = store.find(&record_path(name), name.as_str(), &now);
             let in_line = lines.binary_search_by(|line| line.as_str().cmp(name.as_str())).is_ok();
-            let waiters = if in_line { store.waiters(name, &now).map_or(0, |line| line.len()) } else { 0 };
+            let waiters = if in_line { store.line(name).map_or(0, |line| line.waiters.len()) } else { 0 };
             entry_of(name.to_string(), false, found, waiters).map(&show)
         };
         let freeze = |name: &LockName| {
@@ -322,7 +322,8 @@ impl Lokt {
         let view = self.store().view(name, &now, true)?.readable(name)?;
         let id = LockId::default();
         let token = Fence::new(1).expect("one is a token");
-        let decision = decide(&Intent::Lock(Terms::default()), view.facts(now, &id, token), &self.me, &Policy::NAMED);
+        let decision =
+            decide(&Intent::Lock(Terms::default()), view.facts(now, &id, token, None), &self.me, &Policy::NAMED);
         let (denial, refreshes) = match decision {
             Decision::Deny(denial) => (Some(denial), false),
             Decision::Commit { cause, .. } => (None, cause == Cause::Renew),
@@ -332,8 +333,8 @@ impl Lokt {
             Frozen::Known(holder) => Ok(holder),
             Frozen::Unreadable(why) => Err(why),
         });
-        let entry = entry_of(name.to_string(), false, view.found, view.waiters.len());
-        Ok(Outlook { denial, refreshes, entry, frozen, line: view.waiters })
+        let entry = entry_of(name.to_string(), false, view.found, view.line.waiters.len());
+        Ok(Outlook { denial, refreshes, entry, frozen, line: view.line.waiters })
     }
 
     /// Removes the lock `name` if it has expired.

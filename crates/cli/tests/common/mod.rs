@@ -463,23 +463,23 @@ impl Drop for Sleeper {
 pub(crate) struct Pulse(File);
 
 impl Pulse {
-    /// The pulse with the ticket `number` in the line of `name`.
-    pub(crate) fn new(root: &Root, name: &str, number: u64, state: &str, owner: &str, pid: u32) -> Self {
-        let path = root.path().join(format!("state/line/{name}/{number}"));
+    /// The pulse of a process that holds a lock.
+    pub(crate) fn holding(root: &Root, number: u64, owner: &str, pid: u32) -> Self {
+        Self::at(&root.path().join(format!("state/held/{number}")), owner, pid)
+    }
+
+    fn at(path: &Path, owner: &str, pid: u32) -> Self {
         let process = json!({"pid": pid, "start": start_of(pid)});
         let since = now().to_string();
-        put(
-            &path,
-            json!({"version": 1, "state": state, "owner": owner, "process": process, "since": since}).to_string(),
-        );
-        let file = File::open(&path).expect("it was just made");
+        put(path, json!({"version": 1, "owner": owner, "process": process, "since": since}).to_string());
+        let file = File::open(path).expect("it was just made");
         flock(&file, FlockOperation::NonBlockingLockExclusive).expect("nobody else knows it");
         Self(file)
     }
 
     /// Somebody in the line of `name`: this process.
     pub(crate) fn waiting(root: &Root, name: &str, owner: &str) -> Self {
-        Self::new(root, name, 1, "waiting", owner, std::process::id())
+        Self::at(&root.path().join(format!("state/line/{name}/1")), owner, std::process::id())
     }
 
     /// Device and inode, by which a record knows it.

@@ -96,8 +96,18 @@ pub struct Bearer {
     pub process: ProcessRef,
     /// Its pulse; a bound process has none.
     pub pulse: Option<PulseRef>,
-    /// The holds that the caller runs inside of.
-    pub inside: Option<LockId>,
+    /// The hold of this name that the caller says it runs inside of.
+    pub inside: Option<Badge>,
+}
+
+/// What a guarded command knows of the hold that it runs under. Lock id and token must be the stored ones: the owner part of a hold can
+/// keep its lock id alive when the guard has long been overtaken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Badge {
+    /// The hold.
+    pub lock_id: LockId,
+    /// Its token.
+    pub token: Option<Fence>,
 }
 
 /// How an unlock is meant.

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Bearer, Broken, Cause, Decision, Facts, Freeze, Policy, Slot, Terms, commit, held};
+use super::{Badge, Bearer, Broken, Cause, Decision, Facts, Freeze, Policy, Slot, Terms, commit, held};
 use crate::denial::Denial;
 use crate::hold::{Hold, Identity, Part, PartKind, Parts, RECORD_VERSION, lease_of};
 use crate::liveness::Liveness;
@@ -35,7 +35,8 @@ pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Ident
     let Slot::Held(hold) = facts.slot else {
         return grant(facts, me, None, |facts| process_hold(terms, bearer, facts, me));
     };
-    if bearer.inside.as_ref().is_some_and(|inside| !inside.is_empty() && *inside == hold.lock_id) {
+    let opens = |badge: &Badge| badge.lock_id == hold.lock_id && badge.token == hold.token;
+    if bearer.inside.as_ref().is_some_and(|badge| !badge.lock_id.is_empty() && opens(badge)) {
         return Decision::Inside;
     }
     let process_lives = facts.lives(PartKind::Process);

@@ -1,6 +1,6 @@
 //! What is done in the world, and the books that are kept of it.
 
-use lokt_core::decide::{Bearer, Breaking, Cause, Condition, Decision, Grip, Intent, Terms};
+use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Condition, Decision, Grip, Intent, Terms};
 use lokt_core::denial::Denial;
 use lokt_core::hold::{Hold, LockId, PartKind, PulseRef};
 use lokt_core::pulse::ProcessRef;
@@ -138,8 +138,8 @@ impl World {
         let Some(hold) = self.hold().filter(|hold| !hold.lock_id.is_empty()) else { return };
         let pid = self.stage.next_pid();
         let me = self.stage.identity(seat, pid);
-        let bearer =
-            Bearer { process: ProcessRef { pid, start: me.pid_start }, pulse: None, inside: Some(hold.lock_id) };
+        let inside = Some(Badge { lock_id: hold.lock_id, token: hold.token });
+        let bearer = Bearer { process: ProcessRef { pid, start: me.pid_start }, pulse: None, inside };
         let asked = self.ask(seat, &me, &Intent::Guard(Terms::default(), bearer), false);
         assert_eq!(asked.decision, Decision::Inside, "a guard inside its own hold was stopped");
     }

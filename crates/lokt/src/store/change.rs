@@ -100,7 +100,7 @@ impl Store<'_> {
         let drawn = if takes(intent) { Some(self.draw_token(view.found.hold())?) } else { self.outrun(&view) };
         // Only a new hold looks at it.
         let next_token = drawn.as_ref().map_or(FENCE_UNUSED, Drawn::token);
-        let mut decision = decide(intent, view.facts(now, fresh_id, next_token), self.me, &Policy::NAMED);
+        let mut decision = decide(intent, view.facts(now, fresh_id, next_token, None), self.me, &Policy::NAMED);
         let mut aside = None;
         let mut file = None;
         let mut events = Vec::new();
@@ -157,7 +157,7 @@ impl Store<'_> {
         if let Err(error) = durable {
             return Err(self.undo(name, &decision, error));
         }
-        let waiters = view.waiters.len();
+        let waiters = view.line.waiters.len();
         Ok(Attempt::Done(Box::new(Changed { decision, before, waiters, aside, warnings })))
     }
 

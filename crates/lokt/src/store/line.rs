@@ -1,7 +1,9 @@
-//! Who waits for a name: `state/line/<name>/<n>`, one pulse file each, in the order of their numbers.
+//! Who waits for a name: `state/line/<name>/<n>`, one pulse file each, in the order of their numbers. Who holds one has its pulse in
+//! `state/held/<n>`. The rules of the line are in [`lokt_core::line`].
 
+use lokt_core::line::{Ticket, ahead};
 use lokt_core::name::LockName;
-use lokt_core::pulse::{OFFER_MS_MAX, Pulse, PulseState};
+use lokt_core::pulse::Pulse;
 use lokt_core::record::RECORD_BYTES_MAX;
 use lokt_core::time::Moment;
 
@@ -12,43 +14,87 @@ use crate::sys::machine::ProcessStat;
 
 /// The lines, a directory per name.
 pub(crate) const LINE_DIR: &str = "state/line";
+/// The pulses of holders. Nobody lists them: records name them.
+pub(crate) const HELD_DIR: &str = "state/held";
 
 /// A living process in line.
 #[derive(Debug, Clone)]
 pub struct Waiter {
-    /// Its ticket.
-    pub number: u64,
     /// Who it is.
     pub pulse: Pulse,
-    /// Does it make others wait? Not while it is stopped or hasn't taken what it was offered.
-    pub counts: bool,
+    /// Its place, and whether it can take what is offered.
+    pub ticket: Ticket,
 }
 
-pub(crate) fn pulse_path(name: &str, number: u64) -> String {
+/// The line of a name as it was found.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// The living, first come first.
+    pub(crate) waiters: Vec<Waiter>,
+    /// Tickets of processes that are gone.
+    pub(crate) gone: Vec<u64>,
+}
+
+impl Line {
+    pub(crate) fn tickets(&self) -> Vec<Ticket> {
+        self.waiters.iter().map(|waiter| waiter.ticket).collect()
+    }
+
+    /// How many make the holder of ticket `mine` wait.
+    pub(crate) fn ahead(&self, mine: Option<u64>, now: &Moment) -> usize {
+        ahead(&self.tickets(), mine, now.boottime_ms).count()
+    }
+}
+
+pub(crate) fn line_dir(name: &str) -> String {
+    format!("{LINE_DIR}/{name}")
+}
+
+pub(crate) fn ticket_path(name: &str, number: u64) -> String {
     format!("{LINE_DIR}/{name}/{number}")
 }
 
+pub(crate) fn held_path(number: u64) -> String {
+    format!("{HELD_DIR}/{number}")
+}
+
 impl Store<'_> {
-    /// The living waiters for `name`, first come first.
-    pub(crate) fn waiters(&self, name: &LockName, now: &Moment) -> Result<Vec<Waiter>, Error> {
-        let dir = format!("{LINE_DIR}/{name}");
+    /// The line of `name`.
+    pub(crate) fn line(&self, name: &LockName) -> Result<Line, Error> {
+        let dir = line_dir(name.as_str());
         let entries = self.disk.list(&dir).at("list", self.root, &dir)?;
         let mut numbers: Vec<u64> = entries.iter().filter_map(|entry| entry.parse().ok()).collect();
         numbers.sort_unstable();
-        Ok(numbers.into_iter().filter_map(|number| self.waiter(name, number, now)).collect())
+        let mut line = Line::default();
+        for number in numbers {
+            match self.waiter(name, number) {
+                Seen::Waits(waiter) => line.waiters.push(*waiter),
+                Seen::Gone => line.gone.push(number),
+                Seen::Nothing => {}
+            }
+        }
+        Ok(line)
     }
 
-    fn waiter(&self, name: &LockName, number: u64, now: &Moment) -> Option<Waiter> {
-        let path = pulse_path(name.as_str(), number);
-        // Nobody keeps it locked: its process is gone.
-        if !self.disk.probe(&path).ok()??.locked {
-            return None;
+    fn waiter(&self, name: &LockName, number: u64) -> Seen {
+        let path = ticket_path(name.as_str(), number);
+        match self.disk.probe(&path) {
+            Ok(Some(probe)) if probe.locked => {}
+            // Nobody keeps it locked: its process is gone.
+            Ok(Some(_)) => return Seen::Gone,
+            Ok(None) | Err(_) => return Seen::Nothing,
         }
-        let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX) else { return None };
-        let pulse = Pulse::parse(&content.bytes).filter(|pulse| pulse.state == PulseState::Waiting)?;
-        let ignored_offer = pulse.offered_ms.is_some_and(|at| now.boottime_ms.saturating_sub(at) > OFFER_MS_MAX);
+        let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX) else { return Seen::Nothing };
+        let Some(pulse) = Pulse::parse(&content.bytes) else { return Seen::Nothing };
         let visible = pulse.pid_ns.is_some() && pulse.pid_ns == self.me.pid_ns;
         let stopped = visible && self.machine.process(pulse.process.pid).is_some_and(ProcessStat::is_stopped);
-        Some(Waiter { number, pulse, counts: !ignored_offer && !stopped })
+        let ticket = Ticket { number, stopped, visible, offered_ms: pulse.offered_ms };
+        Seen::Waits(Box::new(Waiter { pulse, ticket }))
     }
+}
+
+enum Seen {
+    Waits(Box<Waiter>),
+    Gone,
+    Nothing,
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lokt_core::decide::{Facts, Freeze, Line, Slot};
+use lokt_core::decide::{Facts, Freeze, Line as Others, Slot};
 use lokt_core::denial::Holder;
 use lokt_core::hold::{Fence, Hold, LockId, PartKind};
 use lokt_core::liveness::{Clues, Liveness, Process, PulseClue, weigh};
@@ -12,7 +12,7 @@ use lokt_core::record::{self, Parsed, RECORD_BYTES_MAX};
 use lokt_core::time::{Elapsed, Moment, millis_between};
 
 use super::freezes::Frozen;
-use super::line::{self, Waiter};
+use super::line::{Line, held_path};
 use super::{Store, record_path};
 use crate::error::{At as _, Error, ErrorKind, joined};
 use crate::sys::disk::{Content, Entry};
@@ -46,7 +46,7 @@ pub(crate) struct Found {
 pub(crate) struct View {
     pub(crate) found: Found,
     pub(crate) frozen: Option<Frozen>,
-    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) line: Line,
 }
 
 impl Found {
@@ -72,8 +72,14 @@ impl View {
         }
     }
 
-    /// The facts that a decision needs. `fresh_id` and `next_token` are what a new hold would get.
-    pub(crate) fn facts<'a>(&'a self, now: Moment, fresh_id: &'a LockId, next_token: Fence) -> Facts<'a> {
+    /// The facts that a decision needs. `fresh_id` and `next_token` are what a new hold would get; `ticket` is the caller's.
+    pub(crate) fn facts<'a>(
+        &'a self,
+        now: Moment,
+        fresh_id: &'a LockId,
+        next_token: Fence,
+        ticket: Option<u64>,
+    ) -> Facts<'a> {
         let slot = match &self.found.stored {
             Stored::Free => Slot::Free,
             Stored::Held(hold) => Slot::Held(hold),
@@ -86,13 +92,12 @@ impl View {
             Frozen::Known(holder) => Freeze::Known(holder),
             Frozen::Unreadable(_) => Freeze::Unreadable,
         });
-        let ahead = self.waiters.iter().filter(|waiter| waiter.counts).count();
         Facts {
             slot,
             liveness: self.found.liveness,
             elapsed: self.found.elapsed,
             frozen,
-            line: Line { ahead },
+            line: Others { ahead: self.line.ahead(ticket, &now) },
             next_token,
             fresh_id,
             now,
@@ -115,7 +120,7 @@ impl Store<'_> {
         Ok(View {
             found: self.find(&record_path(name), name.as_str(), now),
             frozen: self.freeze(name, now),
-            waiters: self.waiters(name, now).or_else(|error| if takes { Err(error) } else { Ok(Vec::new()) })?,
+            line: self.line(name).or_else(|error| if takes { Err(error) } else { Ok(Line::default()) })?,
         })
     }
 
@@ -129,7 +134,7 @@ impl Store<'_> {
         if let Stored::Held(hold) = &found.stored {
             found.elapsed = Elapsed::of(hold, now, self.me);
             if hold.has(PartKind::Process) {
-                found.liveness = self.liveness(name, hold);
+                found.liveness = self.liveness(hold);
             }
         }
         found
@@ -169,7 +174,7 @@ impl Store<'_> {
         (stored, Some(content))
     }
 
-    fn liveness(&self, name: &str, hold: &Hold) -> Liveness {
+    fn liveness(&self, hold: &Hold) -> Liveness {
         // Processes of another boot or another machine can't be asked; the weighing knows what that means.
         let local = hold.boot_id.is_none() || hold.boot_id == self.me.boot_id;
         if !local {
@@ -178,7 +183,7 @@ impl Store<'_> {
         // Old programs say nothing of namespaces: their pids are taken for ours. We always do, where we can find out.
         let visible = hold.is_foreign() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
         let process = |pid, start| if visible { self.process(pid, start) } else { Process::Unseen };
-        let (pulse, command) = self.pulse(name, hold);
+        let (pulse, command) = self.pulse(hold);
         let command = command.map(|command| process(command.pid, command.start));
         weigh(hold, self.me, Clues { pulse, holder: process(hold.pid, hold.pid_start), command })
     }
@@ -191,9 +196,9 @@ impl Store<'_> {
     }
 
     /// What the pulse of a hold says, and which command it names.
-    fn pulse(&self, name: &str, hold: &Hold) -> (PulseClue, Option<ProcessRef>) {
+    fn pulse(&self, hold: &Hold) -> (PulseClue, Option<ProcessRef>) {
         let Some(reference) = hold.pulse else { return (PulseClue::None, None) };
-        let path = line::pulse_path(name, reference.number);
+        let path = held_path(reference.number);
         let probe = match self.disk.probe(&path) {
             Ok(Some(probe)) => probe,
             Ok(None) => return (PulseClue::Misfit, None),
