@@ -50,8 +50,8 @@ pub struct Pulse {
     pub offered_ms: Option<u64>,
 }
 
-/// No member that comes and goes is longer than this: two numbers with their names.
-const MEMBER_BYTES: usize = 80;
+/// What comes and goes fits into so many bytes: `command` and `offered_ms` with the longest numbers there are.
+const CHANGING_BYTES: usize = 160;
 
 impl Pulse {
     /// Reads a pulse file's content.
@@ -59,12 +59,12 @@ impl Pulse {
         serde_json::from_slice(bytes).ok().filter(|pulse: &Self| pulse.version == 1)
     }
 
-    /// The content of a pulse file. It is rewritten in place, so a pulse that says less than before is padded to the same length.
+    /// The content of a pulse file. It is rewritten in place, so whatever a pulse says about command and offer, it is as long as before.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec(self).expect("a pulse has only strings and numbers");
-        let optional = [self.command.is_none(), self.offered_ms.is_none()];
-        let room = optional.iter().filter(|missing| **missing).count() * MEMBER_BYTES;
-        bytes.resize(bytes.len() + room, b' ');
+        let json = |pulse: &Self| serde_json::to_vec(pulse).expect("a pulse has only strings and numbers");
+        let mut bytes = json(self);
+        let lasting = json(&Self { command: None, offered_ms: None, ..self.clone() });
+        bytes.resize(lasting.len() + CHANGING_BYTES, b' ');
         bytes.push(b'\n');
         bytes
     }
