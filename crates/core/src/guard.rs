@@ -192,8 +192,10 @@ enum Tie {
     Renewing,
     /// Somebody else's or nobody's.
     Lost,
-    /// Lost, but a renewal is still under way.
+    /// Lost or left to others, but a renewal is still under way.
     LostRenewing,
+    /// Being given back.
+    Releasing,
     /// Given back, or left alone because it was lost.
     Over,
 }
@@ -215,6 +217,8 @@ pub struct Guard {
     ties: Vec<Tie>,
     /// When each lease is to be renewed.
     renew_at: Vec<Option<u64>>,
+    /// At which of them a look is under way.
+    looking: Vec<bool>,
     look_at: u64,
     kill_at: Option<u64>,
     lost: bool,
@@ -229,6 +233,7 @@ impl Guard {
             manners,
             ties: granted_ms.iter().map(|_| Tie::Held).collect(),
             renew_at: granted_ms.iter().map(|at| interval.map(|interval| at + interval)).collect(),
+            looking: granted_ms.iter().map(|_| false).collect(),
             look_at: now_ms + LOOK_MS,
             kill_at: None,
             lost: false,
@@ -253,6 +258,7 @@ impl Guard {
             Event::Tick => {}
             Event::Renewed { hold, began_ms, outcome } => self.renewed(now_ms, hold, began_ms, outcome, &mut actions),
             Event::Looked { hold, outcome } => {
+                self.looking[hold] = false;
                 // A look that fails is no evidence; the next one may not.
                 if let (Outcome::Lost(holder), Tie::Held | Tie::Renewing) = (outcome, self.ties[hold]) {
                     self.lose(now_ms, hold, holder, &mut actions);
@@ -296,8 +302,12 @@ impl Guard {
         }
         if self.look_at <= now_ms {
             self.look_at = now_ms + LOOK_MS;
-            let held = (0..self.ties.len()).filter(|hold| self.ties[*hold] == Tie::Held);
-            actions.extend(held.map(Action::Look));
+            for hold in 0..self.ties.len() {
+                if self.ties[hold] == Tie::Held && !self.looking[hold] {
+                    self.looking[hold] = true;
+                    actions.push(Action::Look(hold));
+                }
+            }
         }
     }
 
@@ -315,9 +325,11 @@ impl Guard {
                 actions.extend(late_ms.map(|late_ms| Action::Warn(Warning::Late { hold, late_ms })));
             }
             Outcome::Lost(holder) => self.lose(now_ms, hold, holder, actions),
+            // There is no next try, and the release will tell what is wrong.
+            Outcome::Failed(_) if matches!(self.stage, Stage::Closing(_)) => {}
             Outcome::Failed(why) => {
                 // Several tries fit what is left of the lease.
-                self.renew_at[hold] = Some(now_ms + (renewal_interval_ms(ttl_sec) / 4).max(RENEW_MS_MIN));
+                self.renew_at[hold] = Some(now_ms + renewal_interval_ms(ttl_sec) / 4);
                 actions.push(Action::Warn(Warning::RenewalFailed { hold, why }));
             }
         }
@@ -340,7 +352,9 @@ impl Guard {
             // There is nobody to forward it to. What was left behind keeps the pulse, and with it the lock.
             Stage::Lingering(_) if ends => {
                 actions.push(Action::Warn(Warning::LeftBehind));
-                self.ties.fill(Tie::Over);
+                for tie in &mut self.ties {
+                    *tie = if matches!(tie, Tie::Renewing | Tie::LostRenewing) { Tie::LostRenewing } else { Tie::Over };
+                }
                 let signal = u8::try_from(number).unwrap_or(0);
                 self.stage = Stage::Closing(Ended::Signal(signal).code());
             }
@@ -363,10 +377,11 @@ impl Guard {
     /// With nothing left to guard: waits for renewals, then releases one hold after the other, the last one first.
     fn close(&mut self, actions: &mut Vec<Action>) {
         let Stage::Closing(code) = self.stage else { return };
-        if self.ties.iter().any(|tie| matches!(tie, Tie::Renewing | Tie::LostRenewing)) {
+        if self.ties.iter().any(|tie| matches!(tie, Tie::Renewing | Tie::LostRenewing | Tie::Releasing)) {
             return;
         }
         if let Some(hold) = self.ties.iter().rposition(|tie| *tie == Tie::Held) {
+            self.ties[hold] = Tie::Releasing;
             actions.push(Action::Release(hold));
         } else {
             self.stage = Stage::Finished;
