@@ -1,10 +1,12 @@
-//! What a guard does next: one situation at a time.
+//! What a guard does next: first the tables, then every order of events, then long random histories.
 
 mod common {
     pub(crate) mod holds;
 }
 mod guarded {
+    pub(crate) mod books;
     mod endings;
+    pub(crate) mod orders;
     mod tables;
 
     use lokt_core::denial::Holder;
@@ -20,5 +22,102 @@ mod guarded {
     pub(crate) fn holder() -> Box<Holder> {
         let elapsed = Elapsed { process: Lease::Endless, owner: Lease::Absent };
         Box::new(Holder { hold: super::common::holds::stored("mallory"), liveness: Liveness::Alive, elapsed })
+    }
+}
+
+use guarded::books::{Command, Watched};
+use guarded::orders::{bring_to_an_end, explore, possible};
+use lokt_core::guard::{Event, Manners, OnLost};
+use proptest::prelude::*;
+
+const EVERY_ON_LOST: [OnLost; 3] = [OnLost::Fail, OnLost::Warn, OnLost::Stop];
+
+fn explore_all(ttl_sec: Option<u64>, granted_ms: &[u64], depth: usize) -> usize {
+    let manners = EVERY_ON_LOST
+        .into_iter()
+        .flat_map(|on_lost| [false, true].map(|until_all| Manners { ttl_sec, on_lost, until_all }));
+    manners.map(|manners| explore(manners, granted_ms, depth)).sum()
+}
+
+#[test]
+fn one_hold_is_guarded_well_in_every_order_of_events() {
+    for ttl_sec in [None, Some(1), Some(3)] {
+        let guards = explore_all(ttl_sec, &[0], 9);
+        assert!(guards > 1_000, "few different guards were tried: {guards}");
+    }
+}
+
+#[test]
+fn two_holds_are_guarded_well_in_every_order_of_events() {
+    let guards = explore_all(Some(1), &[0, 200], 7);
+    assert!(guards > 10_000, "few different guards were tried: {guards}");
+}
+
+#[test]
+fn two_holds_of_the_same_moment_are_guarded_well_in_every_order_of_events() {
+    let guards = explore_all(Some(2), &[0, 0], 7);
+    assert!(guards > 10_000, "few different guards were tried: {guards}");
+}
+
+#[test]
+fn a_guard_without_a_hold_passes_on_signals_and_the_code_in_every_order_of_events() {
+    for ttl_sec in [None, Some(1)] {
+        explore_all(ttl_sec, &[], 5);
+    }
+}
+
+/// One choice among what is possible.
+#[derive(Debug, Clone)]
+struct Choice {
+    after_ms: u64,
+    which: prop::sample::Index,
+    /// The command may end, or the guard be told to; else time passes instead.
+    may_end: bool,
+}
+
+fn any_choice() -> impl Strategy<Value = Choice> {
+    let after_ms = prop_oneof![4 => Just(0_u64), 3 => 0..50_u64, 2 => 0..2_000_u64, 1 => 0..400_000_u64];
+    let may_end = prop::bool::weighted(0.05);
+    (after_ms, any::<prop::sample::Index>(), may_end).prop_map(|(after_ms, which, may_end)| Choice {
+        after_ms,
+        which,
+        may_end,
+    })
+}
+
+fn any_manners() -> impl Strategy<Value = Manners> {
+    let ttl_sec = prop::option::weighted(0.9, prop_oneof![1..=4_u64, 1..=600_u64]);
+    (ttl_sec, prop::sample::select(EVERY_ON_LOST.to_vec()), any::<bool>())
+        .prop_map(|(ttl_sec, on_lost, until_all)| Manners { ttl_sec, on_lost, until_all })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000.max(ProptestConfig::default().cases), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn holds_are_guarded_well_through_any_long_history(
+        manners in any_manners(),
+        granted_ms in prop::collection::vec(0..400_u64, 0..=4),
+        choices in prop::collection::vec(any_choice(), 0..200),
+    ) {
+        let mut watched = Watched::new(manners, &granted_ms, 400);
+        for choice in choices {
+            let (at, mut event) = choice.which.get(&possible(&watched)).clone();
+            let lingers = matches!(watched.books.command, Command::Lingers(_));
+            let ends = match event {
+                Event::Ended(_) | Event::AllGone => true,
+                Event::Signal { ends, .. } => ends && lingers,
+                _ => false,
+            };
+            if ends && !choice.may_end {
+                event = Event::Tick;
+            }
+            if let Event::Renewed { began_ms, .. } = &mut event {
+                *began_ms += choice.after_ms / 2;
+            }
+            // What takes its time may come back long after the next tick was due.
+            watched.step(at + choice.after_ms, &event).map_err(TestCaseError::fail)?;
+        }
+        bring_to_an_end(watched).map_err(TestCaseError::fail)?;
     }
 }
