@@ -24,6 +24,22 @@ pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// `--timeout`: 0 is the default.
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|bad| match bad {
+        duration::BadDuration::Negative => "--timeout must be positive (e.g., 5s, 1m)".to_owned(),
+        _ => bad.to_string(),
+    })
+}
+
+/// How long to wait, if at all. `--timeout` implies `--wait`.
+pub(crate) fn waiting_time(wait: bool, timeout: Option<Duration>) -> Option<Duration> {
+    match timeout.filter(|timeout| !timeout.is_zero()) {
+        None if wait || timeout.is_some() => Some(lokt::TIMEOUT),
+        timeout => timeout,
+    }
+}
+
 /// `--bind`
 pub(crate) fn parse_pid(text: &str) -> Result<i64, String> {
     let pid = text.parse().ok().filter(|pid| *pid > 0);

@@ -1,10 +1,9 @@
 //! The environment, read in one place: who asks, and where.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use lokt::{FoundRoot, Identity, Lokt, Surroundings};
+use lokt::{Badges, FoundRoot, Identity, Lokt, Surroundings};
 
 use crate::report::Failure;
 
@@ -14,6 +13,8 @@ pub(crate) struct Context {
     pub(crate) me: Identity,
     /// `LOKT_OWNER` was set; otherwise the owner is whoever is logged in.
     pub(crate) named_owner: bool,
+    /// The holds that we run under.
+    pub(crate) holds: Badges,
 }
 
 impl Context {
@@ -41,7 +42,8 @@ impl Context {
         })?;
         let named_owner = owner.is_some();
         let me = lokt::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
-        Ok(Self { root: surroundings.find_root(), me, named_owner })
+        let holds = text("LOKT_HOLDS").map(|holds| Badges::parse(&holds)).unwrap_or_default();
+        Ok(Self { root: surroundings.find_root(), me, named_owner, holds })
     }
 
     /// The root, made if it is missing.
@@ -51,7 +53,7 @@ impl Context {
 
     /// The root, if there is one.
     pub(crate) fn open(&self) -> Result<Option<Lokt>, Failure> {
-        Ok(Lokt::open(&self.root.path, self.me.clone())?)
+        Ok(Lokt::existing(&self.root.path, self.me.clone())?)
     }
 }
 
@@ -64,29 +66,8 @@ fn text(name: &str) -> Option<String> {
     variable(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// The login name from the passwd file, else `USER`, else the uid. A static binary has no name service to ask.
+/// The login name, else `USER`, else the uid.
 fn default_owner() -> String {
-    let uid = rustix::process::geteuid().as_raw();
-    let passwd = fs::read("/etc/passwd").unwrap_or_default();
-    user_name(&String::from_utf8_lossy(&passwd), uid).or_else(|| text("USER")).unwrap_or_else(|| uid.to_string())
-}
-
-fn user_name(passwd: &str, uid: u32) -> Option<String> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::user_name;
-
-    #[test]
-    fn the_owner_is_found_by_uid() {
-        let passwd = "root:x:0:0::/root:/bin/sh\nbroken\nalice:x:1000:1000::/home/alice:/bin/sh\n";
-        assert_eq!(user_name(passwd, 1000).as_deref(), Some("alice"));
-        assert_eq!(user_name(passwd, 7), None);
-    }
+    let uid = || rustix::process::geteuid().as_raw().to_string();
+    lokt::login_name().or_else(|| text("USER")).unwrap_or_else(uid)
 }

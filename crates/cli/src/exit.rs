@@ -27,14 +27,25 @@ pub(crate) enum Exit {
     Unusable,
     /// 75
     TryAgain,
+    /// 79
+    Lost,
+    /// 126
+    NotExecutable,
+    /// 127
+    NoCommand,
+    /// What a guarded command ended with, a code that the user chose, or 128 and a signal.
+    Other(u8),
 }
 
 impl Exit {
     /// Every code that this program uses, with its meaning.
-    pub(crate) const ALL: [(Self, &str); 10] = [
+    pub(crate) const ALL: [(Self, &str); 13] = [
         (Self::Done, "done"),
         (Self::Failed, "error (also: `--break-stale` refused)"),
-        (Self::Held, "held by another, frozen, or others are first in line (`E_LOCK_CONFLICT`, `E_FROZEN`)"),
+        (
+            Self::Held,
+            "held by another, frozen, others are first in line, or timed out waiting (`E_LOCK_CONFLICT`, `E_FROZEN`)",
+        ),
         (Self::Missing, "no such lock"),
         (Self::NotYours, "not yours (`E_LOCK_NOT_HELD`)"),
         (Self::StaleToken, "stale token (`E_FENCING_MISMATCH`)"),
@@ -42,6 +53,9 @@ impl Exit {
         (Self::Damaged, "damaged data, unsupported version, not a regular file, where the command can't go on"),
         (Self::Unusable, "engine or file system can't be used"),
         (Self::TryAgain, "somebody was faster or is busy, try again (`E_BUSY`)"),
+        (Self::Lost, "the lock was lost while the command ran"),
+        (Self::NotExecutable, "the command can't be executed"),
+        (Self::NoCommand, "the command was not found"),
     ];
 
     /// The number.
@@ -57,6 +71,10 @@ impl Exit {
             Self::Damaged => 65,
             Self::Unusable => 69,
             Self::TryAgain => 75,
+            Self::Lost => lokt::LOST,
+            Self::NotExecutable => 126,
+            Self::NoCommand => 127,
+            Self::Other(code) => code,
         }
     }
 

@@ -34,6 +34,12 @@ impl Report {
         Self { exit, stdout: String::new(), stderr: Vec::new() }
     }
 
+    /// The same, with another exit code.
+    pub(crate) fn exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
     /// An answer in text, newline included.
     pub(crate) fn text(mut self, text: impl AsRef<str>) -> Self {
         self.stdout.push_str(text.as_ref());
@@ -80,6 +86,11 @@ impl Report {
         }
         self.exit
     }
+}
+
+/// Says something while a command runs.
+pub(crate) fn say(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Something went wrong, as opposed to: was refused.

@@ -102,6 +102,14 @@ pub fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
+/// A duration in the text that lokt prints: `450ms` below a second, whole seconds above.
+pub fn show(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 if duration.subsec_millis() > 0 => format!("{}ms", duration.subsec_millis()),
+        secs => show_seconds(i64::try_from(secs).unwrap_or(i64::MAX)),
+    }
+}
+
 /// Seconds in the text that lokt prints: `0s`, `45s`, `5m0s`, `1h30m0s`.
 pub fn show_seconds(secs: i64) -> String {
     let sign = if secs < 0 { "-" } else { "" };
@@ -118,6 +126,13 @@ pub fn show_seconds(secs: i64) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn durations_are_shown_as_people_read_them() {
+        for (ms, text) in [(0, "0s"), (450, "450ms"), (999, "999ms"), (1_500, "1s"), (330_000, "5m30s")] {
+            assert_eq!(show(Duration::from_millis(ms)), text);
+        }
+    }
 
     #[test]
     fn every_documented_form_is_understood() {

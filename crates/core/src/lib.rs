@@ -17,6 +17,7 @@
 //! | [`counter`] | tokens that never repeat |
 //! | [`pulse`] | who waits and who holds, as a file's content |
 //! | [`line`] | in which order, and who waits for whom |
+//! | [`badges`] | what a process holds, for those it starts |
 //! | [`guard`] | what a guard does next |
 //! | [`duration`] | durations as people type and read them |
 #![no_std]
@@ -26,6 +27,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod audit;
+pub mod badges;
 pub mod counter;
 pub mod decide;
 pub mod denial;

@@ -82,7 +82,7 @@ fn named(criterion: &mut Criterion) {
     synced.bench_function("bare", |bench| bench.iter(|| bare.cycle(true).expect("the disk works")));
     synced.bench_function("lokt", |bench| {
         bench.iter(|| {
-            let said = lokt.lock(&name, Terms { ttl_sec: Some(60), reason: None }).expect("the disk works");
+            let said = lokt.take(&name, Terms { ttl_sec: Some(60), reason: None }).expect("the disk works");
             assert!(matches!(said.value, Grant::Granted(_)));
             black_box(unlock());
         });
@@ -115,7 +115,7 @@ fn ratios(_: &mut Criterion) {
         for _ in 0..ROUNDS {
             times[0].push(timed(|| bare.cycle(synced).expect("the disk works")));
             times[1].push(timed(|| {
-                let said = if synced { lokt.lock(&name, terms()) } else { lokt.bind(&name, terms(), pid) };
+                let said = if synced { lokt.take(&name, terms()) } else { lokt.bind(&name, terms(), pid) };
                 assert!(matches!(said.expect("the disk works").value, Grant::Granted(_)));
                 black_box(lokt.unlock(&name, Breaking::No, Condition::default()).expect("the disk works"));
             }));

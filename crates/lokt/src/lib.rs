@@ -12,30 +12,43 @@
 //! let alice = Lokt::create(&dir.path().join("root"), lokt::identity("alice".into(), None))?;
 //! let bob = Lokt::create(&dir.path().join("root"), lokt::identity("bob".into(), None))?;
 //!
-//! let Grant::Granted(held) = alice.lock(&build, Terms { ttl_sec: Some(300), reason: None })?.value else { panic!("it was free") };
-//! assert!(matches!(bob.lock(&build, Terms::default())?.value, Grant::Denied(_)));
+//! let Grant::Granted(held) = alice.take(&build, Terms { ttl_sec: Some(300), reason: None })?.value else { panic!("it was free") };
+//! assert!(matches!(bob.take(&build, Terms::default())?.value, Grant::Denied(_)));
 //! assert!(held.hold.token.is_some());
 //! # Ok(())
 //! # }
 //! ```
 
+mod deadlock;
 mod error;
+mod grasp;
+mod guard;
+mod held;
 mod locks;
 mod parallel;
 mod root;
 mod store;
 pub mod sys;
+mod wait;
 
+pub use deadlock::Link;
 pub use error::{Error, ErrorKind};
+pub use guard::{Guarded, Guarding, Habits, Notice};
+pub use held::{Held, Lost, NotAcquired, NotReleased, Request};
 pub use locks::{
     Condition, End, Ended, Entry, EntryState, Grant, Granted, Lokt, Outlook, Pruned, Refusal, Said, Swept, living_parts,
 };
+pub use lokt_core::badges::Badges;
 pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};
 pub use lokt_core::denial::{Denial, Holder, Staleness};
+pub use lokt_core::guard::{LOST, OnLost, Warning};
 pub use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, PartKind};
 pub use lokt_core::liveness::Liveness;
 pub use lokt_core::name::{BadName, LockName};
 pub use lokt_core::{duration, time};
 pub use root::{Found as FoundRoot, Method as RootMethod, State as RootState, Surroundings};
 pub use store::line::Waiter;
-pub use sys::machine::identity;
+pub use sys::keepers::Keeper;
+pub use sys::machine::{identity, login_name};
+pub use sys::signals::Inbox;
+pub use wait::{Alarm, Patience, TIMEOUT, Waiting};

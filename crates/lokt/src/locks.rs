@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lokt_core::badges::Badges;
 use lokt_core::decide::{Bearer, Breaking, Broken, Cause, Decision, Intent, Policy, Terms, decide};
 use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::{Fence, Hold, Identity, LockId, PartKind};
@@ -16,19 +17,25 @@ use lokt_core::time::Moment;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::parallel;
 use crate::root::leads_nowhere;
-use crate::store::change::Changed;
+use crate::store::change::{Ask, Changed};
 use crate::store::freezes::{FREEZES_DIR, Frozen, freeze_path};
 use crate::store::line::{LINE_DIR, Waiter};
 use crate::store::slot::{Found, Stored, held_if_unreadable};
 use crate::store::{LOCKS_DIR, Store, record_path};
 use crate::sys::disk::Disk;
-use crate::sys::machine::{Linux, Machine};
+use crate::sys::keepers::{Keeper, keepers_of};
+use crate::sys::machine::{Linux, Machine, identity, login_name};
 use crate::sys::mutex::PATIENCE;
 use crate::sys::os_disk::OsDisk;
+use crate::wait::Patience;
 
 pub use lokt_core::decide::Condition;
 
-/// One root directory and who works on it.
+/// How long a waiter stays at the mutex before it comes again.
+const WAITERS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// One root directory and who works on it. Clones are the same root.
+#[derive(Clone)]
 pub struct Lokt {
     root: PathBuf,
     disk: Arc<dyn Disk>,
@@ -53,6 +60,8 @@ pub enum Grant {
     Granted(Box<Granted>),
     /// It is not.
     Denied(Refusal),
+    /// It is not, because the wait for it was interrupted.
+    Interrupted,
 }
 
 /// A refusal, with how many stand in line.
@@ -62,6 +71,8 @@ pub struct Refusal {
     pub denial: Denial,
     /// How many wait.
     pub waiters: usize,
+    /// How long it was waited for in vain.
+    pub waited: Option<Duration>,
 }
 
 /// A hold that was granted or refreshed.
@@ -175,8 +186,21 @@ impl Lokt {
         Ok(Self::with(root, Arc::new(disk), Arc::new(Linux), me))
     }
 
+    /// Opens a root, making it if it is missing, for whoever is logged in.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self, Error> {
+        let owner = login_name().unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string());
+        Self::create(root.as_ref(), identity(owner, None))
+    }
+
+    /// The same root, for another owner. Equal owners are one: their guards exclude each other, their `lock`s join.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.me.owner = owner.into();
+        self
+    }
+
     /// Opens a root; `None` if there is none.
-    pub fn open(root: &Path, me: Identity) -> Result<Option<Self>, Error> {
+    pub fn existing(root: &Path, me: Identity) -> Result<Option<Self>, Error> {
         match OsDisk::open(root) {
             Ok(disk) => Ok(Some(Self::with(root, Arc::new(disk), Arc::new(Linux), me))),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !leads_nowhere(root) => Ok(None),
@@ -188,6 +212,19 @@ impl Lokt {
     pub fn with(root: &Path, disk: Arc<dyn Disk>, machine: Arc<dyn Machine>, mut me: Identity) -> Self {
         me.fs = disk.mount().fs;
         Self { root: root.to_owned(), disk, machine, me, patience: PATIENCE }
+    }
+
+    /// Its directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    pub(crate) fn machine(&self) -> &dyn Machine {
+        &*self.machine
     }
 
     /// Who asks.
@@ -214,28 +251,76 @@ impl Lokt {
         }
     }
 
-    fn store(&self) -> Store<'_> {
+    pub(crate) fn store(&self) -> Store<'_> {
         Store { root: &self.root, disk: &*self.disk, machine: &*self.machine, me: &self.me, patience: self.patience }
     }
 
-    /// Takes `name` for the owner, or refreshes the owner's hold.
-    pub fn lock(&self, name: &LockName, terms: Terms) -> Result<Said<Grant>, Error> {
-        Ok(granted(self.store().change(name, &Intent::Lock(terms))?))
+    /// Those who wait come again: they needn't stay long at the mutex, and a signal reaches them sooner.
+    pub(crate) fn store_for(&self, waits: bool) -> Store<'_> {
+        let patience = if waits { self.patience.min(WAITERS_PATIENCE) } else { self.patience };
+        Store { patience, ..self.store() }
     }
 
-    /// Takes `name` for as long as the process `pid` lives.
+    /// Takes `name` for the owner, or refreshes the owner's hold. At once, or not.
+    pub fn take(&self, name: &LockName, terms: Terms) -> Result<Said<Grant>, Error> {
+        self.take_in_line(name, terms, &Badges::default(), &mut Patience::none())
+    }
+
+    /// Takes `name` for the owner, or refreshes the owner's hold; waits in line for it as long as `patience` lasts. `holds` is what
+    /// the caller runs under, for those who look for deadlocks.
+    pub fn take_in_line(
+        &self,
+        name: &LockName,
+        terms: Terms,
+        holds: &Badges,
+        patience: &mut Patience<'_>,
+    ) -> Result<Said<Grant>, Error> {
+        self.grant(name, Intent::Lock(terms), holds, patience)
+    }
+
+    fn grant(
+        &self,
+        name: &LockName,
+        intent: Intent,
+        holds: &Badges,
+        patience: &mut Patience<'_>,
+    ) -> Result<Said<Grant>, Error> {
+        let mut ask = Ask::once(name, intent);
+        ask.profile.holds = holds.to_string();
+        if let Intent::Lock(terms) | Intent::Guard(terms, _) = ask.intent() {
+            ask.profile.reason = terms.reason.clone();
+        }
+        Ok(match self.obtain(&mut ask, patience)? {
+            Some(changed) => granted(changed),
+            None => Said { value: Grant::Interrupted, warnings: Vec::new() },
+        })
+    }
+
+    /// Takes `name` for as long as the process `pid` lives. At once, or not.
     pub fn bind(&self, name: &LockName, terms: Terms, pid: i64) -> Result<Said<Grant>, Error> {
+        self.bind_in_line(name, terms, pid, &Badges::default(), &mut Patience::none())
+    }
+
+    /// Takes `name` for as long as the process `pid` lives; waits in line for it as long as `patience` lasts.
+    pub fn bind_in_line(
+        &self,
+        name: &LockName,
+        terms: Terms,
+        pid: i64,
+        holds: &Badges,
+        patience: &mut Patience<'_>,
+    ) -> Result<Said<Grant>, Error> {
         let stat = self.machine.process(pid).filter(|stat| !stat.has_ended());
         let Some(stat) = stat else {
             return Err(Error::new(ErrorKind::NoProcess, format!("can't bind to process {pid}: there is none")));
         };
         let bearer = Bearer { process: ProcessRef { pid, start: stat.start }, pulse: None, inside: None };
-        Ok(granted(self.store().change(name, &Intent::Guard(terms, bearer))?))
+        self.grant(name, Intent::Guard(terms, bearer), holds, patience)
     }
 
     /// Ends a hold.
     pub fn unlock(&self, name: &LockName, breaking: Breaking, condition: Condition) -> Result<Said<End>, Error> {
-        let changed = self.store().change(name, &Intent::Unlock(breaking, condition))?;
+        let changed = self.store().change(name, Intent::Unlock(breaking, condition))?;
         Ok(ended(changed))
     }
 
@@ -258,7 +343,7 @@ impl Lokt {
                 warnings.push(format!("skipping unreadable lock \"{name}\": {why}"));
                 continue;
             }
-            let changed = store.change(&name, &Intent::UnlockFor(owner.to_owned()))?;
+            let changed = store.change(&name, Intent::UnlockFor(owner.to_owned()))?;
             warnings.extend(changed.warnings);
             match changed.decision {
                 Decision::Commit { .. } => swept.released.push(name.to_string()),
@@ -268,6 +353,21 @@ impl Lokt {
             }
         }
         Ok(Said { value: swept, warnings })
+    }
+
+    /// The processes that keep the pulse of `hold` beating, as far as we may look: its guard, its command, and what that started.
+    pub fn keepers(&self, hold: &Hold) -> Vec<Keeper> {
+        hold.pulse.map(|pulse| keepers_of((pulse.dev, pulse.ino))).unwrap_or_default()
+    }
+
+    /// The command that the guard of `hold` runs, if its pulse says so.
+    pub fn command(&self, hold: &Hold) -> Option<ProcessRef> {
+        self.store().command(hold)
+    }
+
+    /// Who waits for `name`, first come first.
+    pub fn queue(&self, name: &LockName) -> Result<Vec<Waiter>, Error> {
+        Ok(self.store().line(name)?.waiters)
     }
 
     /// What is stored under `name`; `None` if nothing is.
@@ -366,7 +466,7 @@ impl Lokt {
     }
 
     fn prune_lock(&self, name: &LockName, pruned: &mut Said<Pruned>) -> Result<(), Error> {
-        let changed = self.store().change(name, &Intent::Prune)?;
+        let changed = self.store().change(name, Intent::Prune)?;
         pruned.warnings.extend(changed.warnings);
         let was_expired = changed
             .before
@@ -412,12 +512,12 @@ fn newer(root: &Path, name: &LockName, version: i64) -> Error {
 }
 
 fn granted(changed: Changed) -> Said<Grant> {
-    let Changed { decision, before, waiters, aside, warnings } = changed;
+    let Changed { decision, before, waiters, aside, waited, warnings } = changed;
     let value = match decision {
         Decision::Commit { next: Some(next), cause, broken } => {
             Grant::Granted(Box::new(Granted { hold: *next, refreshed: cause == Cause::Renew, before, broken, aside }))
         }
-        Decision::Deny(denial) => Grant::Denied(Refusal { denial, waiters }),
+        Decision::Deny(denial) => Grant::Denied(Refusal { denial, waiters, waited }),
         Decision::Commit { next: None, .. } | Decision::Inside => {
             unreachable!("neither lock nor bind removes a hold or runs inside one")
         }
@@ -426,12 +526,12 @@ fn granted(changed: Changed) -> Said<Grant> {
 }
 
 fn ended(changed: Changed) -> Said<End> {
-    let Changed { decision, before, waiters, aside, warnings } = changed;
+    let Changed { decision, before, waiters, aside, waited, warnings } = changed;
     let value = match decision {
         Decision::Commit { next, cause, .. } => {
             End::Ended(Box::new(Ended { cause, before, remains: next.map(|next| *next), aside }))
         }
-        Decision::Deny(denial) => End::Denied(Refusal { denial, waiters }),
+        Decision::Deny(denial) => End::Denied(Refusal { denial, waiters, waited }),
         Decision::Inside => unreachable!("an unlock is never inside"),
     };
     Said { value, warnings }

@@ -67,7 +67,7 @@ fn goes_on(world: &World, highest: u64, context: &str) {
         let forced = world.lokt("next").unlock(&name(), Breaking::Force, Condition::default());
         forced.unwrap_or_else(|error| panic!("{context}: force failed: {error}"));
     }
-    let taken = world.lokt("next").lock(&name(), ttl(60)).unwrap_or_else(|error| panic!("{context}: wedged: {error}"));
+    let taken = world.lokt("next").take(&name(), ttl(60)).unwrap_or_else(|error| panic!("{context}: wedged: {error}"));
     let Grant::Granted(granted) = taken.value else { panic!("{context}: wedged: {:?}", taken.value) };
     let token = granted.hold.token.expect("every new hold has one").get();
     assert!(token > highest, "token-order: {context}: token {token} after {highest}");

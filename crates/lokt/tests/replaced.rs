@@ -10,7 +10,7 @@ fn open(root: &Path, owner: &str) -> Lokt {
 
 fn takes(lokt: &Lokt) -> bool {
     let name = LockName::new("x").expect("a good name");
-    let said = lokt.lock(&name, Terms::default()).expect("the disk works");
+    let said = lokt.take(&name, Terms::default()).expect("the disk works");
     matches!(said.value, Grant::Granted(_))
 }
 

@@ -28,7 +28,7 @@ fn no_reader_ever_sees_an_empty_or_half_written_record() {
         });
         for cycle in 0..CYCLES {
             for ttl_sec in [Some(60), None] {
-                let said = lokt.lock(&name, Terms { ttl_sec, reason: None }).expect("the disk works");
+                let said = lokt.take(&name, Terms { ttl_sec, reason: None }).expect("the disk works");
                 assert!(matches!(said.value, Grant::Granted(_)), "cycle {cycle}: nobody else is there");
             }
             let said = lokt.unlock(&name, Breaking::No, Condition::default()).expect("the disk works");

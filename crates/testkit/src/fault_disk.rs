@@ -5,11 +5,13 @@
 //! whatever the program does in its error paths.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Stamp, Unlock};
+use lokt::sys::bell::Bell;
+use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, PulseFile, Stamp, Unlock};
 
 /// What happens at the chosen call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +162,23 @@ impl Disk for FaultDisk {
         self.run(|| self.inner.probe(path))
     }
 
+    fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>> {
+        let file = self.run_write(bytes, |bytes| self.inner.create_pulse(path, bytes))?;
+        Ok(Box::new(FaultPulse { inner: file, plan: self.plan.clone() }))
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.run(|| self.inner.remove_dir(dir))
+    }
+
+    fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool> {
+        self.run(|| self.inner.watch(path, bell))
+    }
+
+    fn changes(&self, path: &str) -> io::Result<OwnedFd> {
+        self.run(|| self.inner.changes(path))
+    }
+
     fn mount(&self) -> Mount {
         self.inner.mount()
     }
@@ -171,6 +190,30 @@ impl Disk for FaultDisk {
             Step::GoThenDie => Err(NoMutex::Io(dead())),
             Step::Fail(error) => Err(NoMutex::Io(error)),
         }
+    }
+}
+
+struct FaultPulse {
+    inner: Box<dyn PulseFile>,
+    plan: Arc<Plan>,
+}
+
+impl PulseFile for FaultPulse {
+    fn id(&self) -> (u64, u64) {
+        self.inner.id()
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        self.plan.run(|| self.inner.write(bytes))
+    }
+
+    fn let_go(&self) {
+        // Letting go can't fail, and the dead let go of everything.
+        self.inner.let_go();
+    }
+
+    fn inheritable(&self) -> io::Result<OwnedFd> {
+        self.plan.run(|| self.inner.inheritable())
     }
 }
 

@@ -1,10 +1,12 @@
 //! A disk that does something else first: whatever happens between two calls of a command is put there by a test.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Stamp, Unlock};
+use lokt::sys::bell::Bell;
+use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, PulseFile, Stamp, Unlock};
 
 /// Called before each call that changes or looks at a path, with the call's name and its first path. An error is the call's answer.
 pub type Hook = dyn Fn(&str, &str) -> io::Result<()> + Send + Sync;
@@ -91,6 +93,26 @@ impl Disk for HookDisk {
     fn probe(&self, path: &str) -> io::Result<Option<LockedFile>> {
         (self.hook)("probe", path)?;
         self.inner.probe(path)
+    }
+
+    fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>> {
+        (self.hook)("create_pulse", path)?;
+        self.inner.create_pulse(path, bytes)
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        (self.hook)("remove_dir", dir)?;
+        self.inner.remove_dir(dir)
+    }
+
+    fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool> {
+        (self.hook)("watch", path)?;
+        self.inner.watch(path, bell)
+    }
+
+    fn changes(&self, path: &str) -> io::Result<OwnedFd> {
+        (self.hook)("changes", path)?;
+        self.inner.changes(path)
     }
 
     fn mount(&self) -> Mount {

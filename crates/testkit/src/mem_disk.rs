@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lokt::sys::disk::{Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Stamp, Unlock};
+use lokt::sys::bell::Bell;
+use lokt::sys::disk::{Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, PulseFile, Stamp, Unlock};
 
 /// ext4's magic number.
 const EXT4: u64 = 0xef53;
@@ -274,6 +276,30 @@ impl Disk for MemDisk {
             .map(|ino| LockedFile { stamp: state.stamp(*ino), locked: state.locked_files.contains(ino) }))
     }
 
+    fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>> {
+        let mut state = self.state();
+        if state.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let ino = state.new_file(bytes);
+        state.names.insert(path.into(), ino);
+        state.locked_files.push(ino);
+        Ok(Box::new(MemPulse { disk: self.clone(), ino }))
+    }
+
+    fn remove_dir(&self, _dir: &str) -> io::Result<()> {
+        // Directories are there while something is in them.
+        Ok(())
+    }
+
+    fn watch(&self, _path: &str, _bell: &Bell) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn changes(&self, _path: &str) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn mount(&self) -> Mount {
         Mount { fs: Some(EXT4), id: Some(self.state().mount_id) }
     }
@@ -310,6 +336,40 @@ impl NewFile for MemFile {
 impl Drop for MemFile {
     fn drop(&mut self) {
         self.disk.state().locked_files.retain(|ino| *ino != self.ino);
+    }
+}
+
+struct MemPulse {
+    disk: MemDisk,
+    ino: u64,
+}
+
+impl PulseFile for MemPulse {
+    fn id(&self) -> (u64, u64) {
+        (1, self.ino)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let file = state.files.get_mut(&self.ino).expect("every open file is there");
+        let keep = file.bytes.len().max(bytes.len());
+        file.bytes.resize(keep, 0);
+        file.bytes[..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn let_go(&self) {
+        self.disk.state().locked_files.retain(|ino| *ino != self.ino);
+    }
+
+    fn inheritable(&self) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl Drop for MemPulse {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

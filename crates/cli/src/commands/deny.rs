@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use lokt::time::show_wall_seconds;
-use lokt::{Denial, Lokt, Refusal};
+use lokt::{Denial, Lokt, Refusal, duration};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -40,6 +40,9 @@ pub(crate) struct Blocked {
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     waiters: usize,
+    /// How long it was waited for in vain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ms: Option<u128>,
 }
 
 /// Says no.
@@ -47,6 +50,11 @@ pub(crate) fn report(lokt: &Lokt, name: &str, refused: &Refusal, format: Format)
     let now = lokt.now().wall;
     let me = format!("{}@{}", clean(&lokt.me().owner), clean(&lokt.me().host));
     let message = refusal(name, &refused.denial, &me, now);
+    let message = match (&refused.denial, refused.waited) {
+        (_, None) => message,
+        (Denial::Held(_), Some(_)) => format!("timeout waiting for {message}"),
+        (_, Some(waited)) => format!("timeout after {}: {message}", duration::show(waited)),
+    };
     let hint = hint(name, &refused.denial, &lokt.me().owner);
     let report = Report::new(Exit::of_denial(&refused.denial));
     match format {
@@ -74,6 +82,9 @@ fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {
     }
     if refused.waiters > 0 {
         lines.push(format!("  waiting: {}", refused.waiters));
+    }
+    if let Some(waited) = refused.waited {
+        lines.push(format!("  waited:  {}", duration::show(waited)));
     }
     lines
 }
@@ -136,6 +147,7 @@ fn blocked(
         message,
         hint,
         waiters: refused.waiters,
+        waited_ms: refused.waited.map(|waited| waited.as_millis()),
         ..Blocked::default()
     };
     if let Denial::Frozen(freeze) = denial {

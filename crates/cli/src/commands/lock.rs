@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use lokt::time::{plus_seconds, show_wall_seconds};
-use lokt::{Broken, Grant, Granted, Hold, Lokt, Part, Terms, duration};
+use lokt::{Broken, Grant, Granted, Hold, LockName, Lokt, Part, Patience, Said, Terms, Waiting, duration};
 use serde::Serialize;
 
 use super::deny;
-use crate::args::{lease_seconds, lock_name, parse_pid, parse_ttl};
+use super::waiting::{Display, inbox, interrupted};
+use crate::args::{lease_seconds, lock_name, parse_pid, parse_timeout, parse_ttl, waiting_time};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -24,6 +25,12 @@ pub(crate) struct Args {
     /// End it when this process ends
     #[arg(long, value_name = "PID", value_parser = parse_pid, allow_negative_numbers = true)]
     bind: Option<i64>,
+    /// Wait in line for it, for at most 10 minutes
+    #[arg(long)]
+    wait: bool,
+    /// Wait in line for it, for at most this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
+    timeout: Option<Duration>,
     /// Say why; shown to everyone who is refused
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -52,12 +59,25 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let context = Context::read()?;
     let lokt = context.create()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
-    let said = match args.bind {
-        Some(pid) => lokt.bind(&name, terms, pid)?,
-        None => lokt.lock(&name, terms)?,
+    let said = match waiting_time(args.wait, args.timeout) {
+        None => ask(args, &lokt, &name, terms, &context, &mut Patience::none())?,
+        Some(timeout) => {
+            let mut inbox = inbox()?;
+            let mut display = Display::new(&lokt);
+            let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
+            let mut patience = Patience { timeout: Some(timeout), alarm: Some(&mut inbox), tell: Some(&mut tell) };
+            let said = ask(args, &lokt, &name, terms, &context, &mut patience)?;
+            let got = matches!(said.value, Grant::Granted(_));
+            display.end(name.as_str(), got);
+            if let (Grant::Interrupted, Some(signal)) = (&said.value, inbox.ended_by()) {
+                return Ok(interrupted(name.as_str(), signal, format));
+            }
+            said
+        }
     };
     let granted = match said.value {
         Grant::Granted(granted) => granted,
+        Grant::Interrupted => unreachable!("only a signal interrupts a wait"),
         Grant::Denied(refused) => {
             return Ok(deny::report(&lokt, name.as_str(), &refused, format).warnings(said.warnings));
         }
@@ -81,6 +101,20 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             let report = report.text(format!("acquired lock {}\n", quoted(name.as_str())));
             report.notes(remarks(&context, &lokt, &granted))
         }
+    })
+}
+
+fn ask(
+    args: &Args,
+    lokt: &Lokt,
+    name: &LockName,
+    terms: Terms,
+    context: &Context,
+    patience: &mut Patience<'_>,
+) -> Result<Said<Grant>, Failure> {
+    Ok(match args.bind {
+        Some(pid) => lokt.bind_in_line(name, terms, pid, &context.holds, patience)?,
+        None => lokt.take_in_line(name, terms, &context.holds, patience)?,
     })
 }
 

@@ -2,11 +2,14 @@
 
 mod deny;
 mod exists;
+mod guard;
 mod lock;
+mod queue;
 mod root;
 mod status;
 mod unlock;
 mod version;
+mod waiting;
 mod why;
 
 use std::ffi::OsString;
@@ -25,9 +28,20 @@ lokt - locks with leases and fencing tokens, in plain files
 Usage: lokt <command> [flags] [args]
 
 Commands:
+  guard <name...> -- <command...>
+                         Run a command under a lock (`run` is the same)
+      --ttl <duration>     A lease, renewed while the command runs (90, 1500ms, 5m, 1h30m, 2d)
+      --wait               Wait in line for it, for at most 10 minutes
+      --timeout <duration> Wait in line for it, for at most this long
+      --on-lost <what>     If the lock is lost meanwhile: fail, warn or stop
+      -E <code>            Exit with this code instead of 2 if it can't be had
+      -o                   Don't let the command inherit the lock
+      --until-all          Keep it until what the command leaves behind has ended
+      --reason <text>      Shown to everyone who is refused
   lock <name>            Take a lock for this owner, or refresh it
-      --ttl <duration>     It ends by itself after this long (90, 1500ms, 5m, 1h30m, 2d)
+      --ttl <duration>     It ends by itself after this long
       --bind <pid>         It ends when that process ends
+      --wait, --timeout    As above
       --reason <text>      Shown to everyone who is refused
   unlock <name>          End one's own lock
       --force              Remove it, whoever holds it
@@ -38,6 +52,7 @@ Commands:
       --all                End every lock of this owner
   status [name]          Show who holds what, since when and until when
       --prune-expired      Remove expired locks and freezes first
+  queue <name>           Show who waits for a lock, in order
   exists <name>          Say by the exit code whether it is held
   why <name>             Explain what `lock` would do, with the evidence and the next command
   root                   Show the root directory and how it was found
@@ -68,9 +83,12 @@ pub(crate) fn run(words: &[OsString]) -> Report {
 /// What runs a command, given the words after it. Only that command's parser is built.
 fn command(name: &str) -> Option<fn(&[OsString]) -> Report> {
     Some(match name {
+        "guard" => |rest| guard::dispatch("guard", rest),
+        "run" => |rest| guard::dispatch("run", rest),
         "lock" => |rest| parsed("lock", rest, lock::run),
         "unlock" => |rest| parsed("unlock", rest, unlock::run),
         "status" => |rest| parsed("status", rest, status::run),
+        "queue" => |rest| parsed("queue", rest, queue::run),
         "exists" => |rest| parsed("exists", rest, exists::run),
         "why" => |rest| parsed("why", rest, why::run),
         "root" => |rest| parsed("root", rest, root::run),
@@ -139,7 +157,10 @@ fn mistyped(name: &str, command: &clap::Command, rest: &[OsString], mut error: c
     // It would advise to pass a flag as a name, after two dashes; no name starts with one.
     error.remove(ContextKind::Suggested);
     let text = error.render().to_string();
-    let hint = single_dash(command, rest).map(|flag| format!("flags have two dashes: --{flag}"));
+    let no_command = matches!(name, "guard" | "run") && !rest.iter().any(|word| word == "--");
+    let hint = single_dash(command, rest).map(|flag| format!("flags have two dashes: --{flag}")).or_else(|| {
+        no_command.then(|| format!("the command comes after two dashes, as in `lokt {name} build -- make`"))
+    });
     if asks_for_json(rest) {
         let message: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let message = message.join(" ");

@@ -76,6 +76,14 @@ impl Store<'_> {
         Ok(line)
     }
 
+    /// The waiter `number`, if it lives.
+    pub(super) fn ticket(&self, name: &LockName, number: u64) -> Option<Ticket> {
+        match self.waiter(name, number) {
+            Seen::Waits(waiter) => Some(waiter.ticket),
+            Seen::Gone | Seen::Nothing => None,
+        }
+    }
+
     fn waiter(&self, name: &LockName, number: u64) -> Seen {
         let path = ticket_path(name.as_str(), number);
         match self.disk.probe(&path) {

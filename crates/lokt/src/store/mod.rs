@@ -8,12 +8,16 @@
 //! | [`tokens`] | the counter of fencing tokens |
 //! | [`freezes`] | freezes over names |
 //! | [`line`] | who waits for a name |
+//! | [`seat`] | a process's own place in a line or a hold |
+//! | [`standing`] | what a waiter sleeps on |
 //! | [`trail`] | the audit log |
 
 pub(crate) mod change;
 pub(crate) mod freezes;
 pub(crate) mod line;
+pub(crate) mod seat;
 pub(crate) mod slot;
+pub(crate) mod standing;
 mod swap;
 pub(crate) mod tokens;
 pub(crate) mod trail;

@@ -39,6 +39,19 @@ pub(crate) struct Found {
     pub(crate) content: Option<Content>,
     pub(crate) liveness: Liveness,
     pub(crate) elapsed: Elapsed,
+    /// What is left to wait for when its process is to end.
+    pub(crate) end: ProcessEnd,
+}
+
+/// How to learn that the process of a hold has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProcessEnd {
+    /// This pulse stops.
+    Pulse(u64),
+    /// This process ends.
+    Process(i64),
+    /// Nothing tells from here.
+    Unknown,
 }
 
 /// Everything about a name at one moment.
@@ -130,11 +143,12 @@ impl Store<'_> {
         if let Stored::Held(hold) = &mut stored {
             name.clone_into(&mut hold.name);
         }
-        let mut found = Found { stored, content, liveness: Liveness::Unknown, elapsed: Elapsed::NOTHING };
+        let mut found =
+            Found { stored, content, liveness: Liveness::Unknown, elapsed: Elapsed::NOTHING, end: ProcessEnd::Unknown };
         if let Stored::Held(hold) = &found.stored {
             found.elapsed = Elapsed::of(hold, now, self.me);
             if hold.has(PartKind::Process) {
-                found.liveness = self.liveness(hold);
+                (found.liveness, found.end) = self.liveness(hold);
             }
         }
         found
@@ -174,18 +188,26 @@ impl Store<'_> {
         (stored, Some(content))
     }
 
-    fn liveness(&self, hold: &Hold) -> Liveness {
+    fn liveness(&self, hold: &Hold) -> (Liveness, ProcessEnd) {
         // Processes of another boot or another machine can't be asked; the weighing knows what that means.
         let local = hold.boot_id.is_none() || hold.boot_id == self.me.boot_id;
         if !local {
-            return weigh(hold, self.me, Clues { pulse: PulseClue::None, holder: Process::Unseen, command: None });
+            let clues = Clues { pulse: PulseClue::None, holder: Process::Unseen, command: None };
+            return (weigh(hold, self.me, clues), ProcessEnd::Unknown);
         }
         // Old programs say nothing of namespaces: their pids are taken for ours. We always do, where we can find out.
         let visible = hold.is_foreign() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
         let process = |pid, start| if visible { self.process(pid, start) } else { Process::Unseen };
         let (pulse, command) = self.pulse(hold);
-        let command = command.map(|command| process(command.pid, command.start));
-        weigh(hold, self.me, Clues { pulse, holder: process(hold.pid, hold.pid_start), command })
+        let running = command.map(|command| process(command.pid, command.start));
+        let holder = process(hold.pid, hold.pid_start);
+        let end = match (pulse, hold.pulse, command) {
+            (PulseClue::Locked, Some(pulse), _) => ProcessEnd::Pulse(pulse.number),
+            (_, _, Some(command)) if running == Some(Process::Alive) => ProcessEnd::Process(command.pid),
+            _ if holder == Process::Alive => ProcessEnd::Process(hold.pid),
+            _ => ProcessEnd::Unknown,
+        };
+        (weigh(hold, self.me, Clues { pulse, holder, command: running }), end)
     }
 
     fn process(&self, pid: i64, start: i64) -> Process {
@@ -193,6 +215,11 @@ impl Store<'_> {
             Some(stat) if !stat.has_ended() && stat.may_be(start) => Process::Alive,
             _ => Process::Dead,
         }
+    }
+
+    /// The command that a hold's pulse names.
+    pub(crate) fn command(&self, hold: &Hold) -> Option<ProcessRef> {
+        self.pulse(hold).1
     }
 
     /// What the pulse of a hold says, and which command it names.

@@ -32,6 +32,11 @@ impl Drawn {
         self.rebased
     }
 
+    /// It needs a new ceiling, as one in a thousand does.
+    pub(crate) fn raises(&self) -> bool {
+        self.draw.raise.is_some()
+    }
+
     /// What the audit log should say about it.
     pub(crate) fn event(&self, name: &str, store: &Store<'_>, now: &Moment) -> Option<Event> {
         let event = Event::new("token-rebase", name, store.me, now.wall);

@@ -4,9 +4,12 @@
 //! follows a symlink. The set is small so that the fault tests can fail, tear or lose each call in turn.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use jiff::Timestamp;
+
+use super::bell::Bell;
 
 /// How to know a file again: it is the same one while these four are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +52,18 @@ pub trait NewFile: Send {
     fn sync(&self) -> io::Result<()>;
     /// Locks it for as long as this value lives, so that tidying leaves it alone.
     fn keep_locked(&self) -> io::Result<()>;
+}
+
+/// A pulse: a file that is locked from its creation until it is let go, or the last process that inherited it has ended.
+pub trait PulseFile: Send + Sync {
+    /// Device and inode.
+    fn id(&self) -> (u64, u64);
+    /// Rewrites its content from the beginning, with one write.
+    fn write(&self, bytes: &[u8]) -> io::Result<()>;
+    /// Drops the lock, for everyone who inherited it too. In a process that was forked from the one that made it, does nothing.
+    fn let_go(&self);
+    /// A second descriptor that commands inherit, for as long as it is kept: 100 or above, where scripts don't use them.
+    fn inheritable(&self) -> io::Result<OwnedFd>;
 }
 
 /// Is a file locked by somebody?
@@ -109,6 +124,14 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
     /// Does somebody hold a lock on this file? `None` if there is no such file.
     fn probe(&self, path: &str) -> io::Result<Option<LockedFile>>;
+    /// Creates a pulse, which must not exist: locked before anybody can see it, then written.
+    fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>>;
+    /// Removes a directory if it is empty; one that isn't there or isn't empty is fine.
+    fn remove_dir(&self, dir: &str) -> io::Result<()>;
+    /// Rings when nobody keeps the file locked any more. False: nobody does now, or there is no such file.
+    fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool>;
+    /// A descriptor that can be read when the file is changed, moved or removed; `NotFound` if it is already.
+    fn changes(&self, path: &str) -> io::Result<OwnedFd>;
     /// The file system under the root.
     fn mount(&self) -> Mount;
     /// Takes the root's mutex; gives back what drops it.

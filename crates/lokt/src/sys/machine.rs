@@ -5,13 +5,14 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use lokt_core::hold::{Identity, default_agent_id};
 use lokt_core::time::Moment;
 use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The initial time namespace's inode: boot clocks read there mean the same to everyone who is there too.
@@ -74,6 +75,31 @@ impl Machine for Linux {
     fn process(&self, pid: i64) -> Option<ProcessStat> {
         process_stat(pid)
     }
+}
+
+/// A descriptor that can be read when the process `pid` has ended; `None` if it has.
+pub(crate) fn pidfd(pid: i64) -> io::Result<Option<OwnedFd>> {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::SRCH) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The login name of the user that this process runs as, from the passwd file. A static binary has no name service to ask.
+pub fn login_name() -> Option<String> {
+    let uid = rustix::process::geteuid().as_raw();
+    let passwd = fs::read("/etc/passwd").unwrap_or_default();
+    user_name(&String::from_utf8_lossy(&passwd), uid)
+}
+
+fn user_name(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the module that owns the wall clock")]
@@ -197,6 +223,13 @@ mod tests {
         let hidden = ProcessStat { state: '?', start: 0 };
         assert!(hidden.may_be(777) && !hidden.has_ended());
         assert!(!ProcessStat { start: 778, ..hidden }.may_be(777), "another start time is another process");
+    }
+
+    #[test]
+    fn the_owner_is_found_by_uid() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nbroken\nalice:x:1000:1000::/home/alice:/bin/sh\n";
+        assert_eq!(user_name(passwd, 1000).as_deref(), Some("alice"));
+        assert_eq!(user_name(passwd, 7), None);
     }
 
     #[test]

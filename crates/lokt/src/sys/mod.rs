@@ -3,11 +3,17 @@
 //! Everything above asks these two traits: [`disk::Disk`] for files below one root and for the root's mutex, [`machine::Machine`] for
 //! clocks, processes and randomness. Tests put their own behind them.
 
+pub mod bell;
 pub mod disk;
 mod flock;
+mod inherited;
+pub(crate) mod keepers;
 pub mod machine;
 pub mod mutex;
 mod os_dirs;
 pub mod os_disk;
 mod proc_locks;
-mod signals;
+pub mod pulse_file;
+pub mod signals;
+mod sleepers;
+pub(crate) mod terminal;

@@ -40,7 +40,10 @@ pub(super) struct Ownership {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     Fail,
+    /// Make it, so that it survives a power cut.
     Make,
+    /// Make it; what is in it can't survive one anyway.
+    MakeFleeting,
 }
 
 impl Opened {
@@ -67,6 +70,10 @@ impl Opened {
         self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    pub(super) fn forget_dir(&self, path: &str) {
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+    }
+
     /// A descriptor of the directory `path`, and whether it had been opened before.
     pub(super) fn dir(&self, path: &str, missing: Missing) -> io::Result<(Arc<OwnedFd>, bool)> {
         if let Some(fd) = self.dirs.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
@@ -76,8 +83,8 @@ impl Opened {
         let parent_fd = if parent.is_empty() { None } else { Some(self.dir(parent, missing)?.0) };
         let parent_fd = parent_fd.as_ref().map_or(self.root.as_fd(), |fd| fd.as_fd());
         let fd = match open_dir(parent_fd, name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Make => {
-                self.make_dir(parent_fd, name)?;
+            Err(error) if error.kind() == io::ErrorKind::NotFound && missing != Missing::Fail => {
+                self.make_dir(parent_fd, name, missing)?;
                 open_dir(parent_fd, name)?
             }
             done => done?,
@@ -87,7 +94,7 @@ impl Opened {
         Ok((fd, false))
     }
 
-    pub(super) fn make_dir(&self, parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    fn make_dir(&self, parent: BorrowedFd<'_>, name: &str, missing: Missing) -> io::Result<()> {
         let made = if self.ownership.is_plain() {
             mkdirat(parent, name, Mode::from_raw_mode(0o700))
         } else {
@@ -99,7 +106,9 @@ impl Opened {
             Err(error) => return Err(error.into()),
         }
         // A directory that a power cut takes away takes everything in it along.
-        retry_on_intr(|| fsync(parent))?;
+        if missing == Missing::Make {
+            retry_on_intr(|| fsync(parent))?;
+        }
         Ok(())
     }
 }

@@ -7,16 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::fs::inotify;
 use rustix::fs::{
     AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, openat, renameat,
     renameat_with, stat, statat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 
-use super::disk::{Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Stamp, Unlock};
-use super::flock::{OsUnlock, flock_within};
+use super::bell::Bell;
+use super::disk::{Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, PulseFile, Stamp, Unlock};
+use super::flock::{OsUnlock, flock_now, flock_within};
 use super::os_dirs::{Missing, Opened, PLAIN, kind_of, make_root, open_dir, rename_new_at};
-use super::{proc_locks, signals};
+use super::pulse_file::OsPulse;
+use super::{proc_locks, signals, sleepers};
 
 /// NFS can't lock directories; there the mutex is a file.
 const NFS_MAGIC: u64 = 0x6969;
@@ -66,7 +69,7 @@ impl OsDisk {
         }
         let (fd, cached) = match opened.dir(dir, missing) {
             // A directory above it was deleted after it was opened.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Make => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && missing != Missing::Fail => {
                 opened.forget();
                 opened.dir(dir, missing)?
             }
@@ -103,7 +106,7 @@ fn stamp_of(stat: &Stat) -> Stamp {
     }
 }
 
-fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let written = retry_on_intr(|| rustix::io::write(fd, bytes)).inspect_err(|error| {
             // Everything here is written at the end.
@@ -321,6 +324,64 @@ impl Disk for OsDisk {
         Ok(Some(LockedFile { stamp, locked }))
     }
 
+    fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | PLAIN;
+        let ownership = self.opened().ownership;
+        let made = self.within(path, Missing::MakeFleeting, |dir, name| {
+            for _ in 0..PULSE_TRIES {
+                let fd = retry_on_intr(|| openat(dir, name, flags, Mode::from_raw_mode(0o600)))?;
+                // Whoever looks without the mutex may have found it in this instant; the next one is another file.
+                if flock_now(&fd)? {
+                    return Ok(fd);
+                }
+                unlinkat(dir, name, AtFlags::empty())?;
+            }
+            Err(io::ErrorKind::WouldBlock.into())
+        });
+        let fd = made?;
+        let stamp = stamp_of(&fstat(&fd)?);
+        let owned = ownership.apply(fd.as_fd(), 0o660).map_err(io::Error::from);
+        if let Err(error) = owned.and_then(|()| write_all(fd.as_fd(), bytes)) {
+            let _ = self.remove(path);
+            return Err(error);
+        }
+        Ok(Box::new(OsPulse::new(fd, (stamp.dev, stamp.ino))))
+    }
+
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        let gone = self.within(dir, Missing::Fail, |parent, name| Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?));
+        self.opened().forget_dir(dir);
+        match gone {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool> {
+        let opened = self.within(path, Missing::Fail, |dir, name| {
+            Ok(retry_on_intr(|| openat(dir, name, OFlags::RDONLY | PLAIN, Mode::empty()))?)
+        });
+        match opened {
+            Ok(fd) => {
+                let stamp = stamp_of(&fstat(&fd)?);
+                sleepers::watch(fd, (stamp.dev, stamp.ino), bell.rope())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn changes(&self, path: &str) -> io::Result<OwnedFd> {
+        let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        let changes = inotify::WatchFlags::ATTRIB
+            | inotify::WatchFlags::MODIFY
+            | inotify::WatchFlags::MOVE_SELF
+            | inotify::WatchFlags::DELETE_SELF
+            | inotify::WatchFlags::DONT_FOLLOW;
+        inotify::add_watch(&fd, self.path.join(path), changes)?;
+        Ok(fd)
+    }
+
     fn mount(&self) -> Mount {
         self.opened().mount
     }
@@ -344,6 +405,9 @@ impl Disk for OsDisk {
         Err(NoMutex::Busy("the root directory is being replaced again and again".into()))
     }
 }
+
+/// Somebody who looks at a pulse between its creation and its lock is a rare accident; this often it is none.
+const PULSE_TRIES: usize = 64;
 
 /// More changes of the root directory than this during one attempt are no accident.
 const ROOT_CHANGES_MAX: usize = 8;

@@ -1,7 +1,15 @@
-//! No signal that can be blocked ends or stops this thread while it is inside the mutex.
+//! Signals: kept away from a thread that is inside the mutex, and received one by one where they are to be passed on.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Resource, getrlimit};
+
+use super::inherited::listen_to_children;
+use crate::wait::Alarm;
 
 /// Signals of this thread are blocked until this is dropped.
 pub(super) struct Blocked {
@@ -47,4 +55,109 @@ pub(super) fn forget_file_size(position: u64) {
         file_size.add(Signal::SIGXFSZ);
         let _ = file_size.wait();
     }
+}
+
+/// What is passed on to a command.
+const FORWARDED: [Signal; 7] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+];
+/// `si_code` of a signal that the kernel itself sent, as a terminal does, to a whole process group.
+const SI_KERNEL: i32 = 0x80;
+
+/// A signal that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number.
+    pub number: i32,
+    /// The terminal sent it, to everyone in the foreground.
+    pub from_terminal: bool,
+}
+
+impl Arrived {
+    /// A child of ours changed its state.
+    pub fn is_child(self) -> bool {
+        self.number == Signal::SIGCHLD as i32
+    }
+
+    /// Does it end a process that has nothing to say about it?
+    pub fn ends(self) -> bool {
+        !self.is_child() && self.number != Signal::SIGWINCH as i32
+    }
+}
+
+/// Signals of this process as something to be read. From its opening on they do nothing by themselves; threads that are started later
+/// and commands that are started by `std` are not concerned: the former block them too, the latter none.
+pub struct Inbox {
+    fd: SignalFd,
+    /// The signal that ended a wait.
+    ended_by: Option<i32>,
+}
+
+impl Inbox {
+    /// Opens it. Must be called before the first thread is started.
+    pub fn open() -> io::Result<Self> {
+        listen_to_children();
+        let mut set = SigSet::empty();
+        for signal in FORWARDED {
+            set.add(signal);
+        }
+        set.add(Signal::SIGCHLD);
+        set.thread_block()?;
+        let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(Self { fd, ended_by: None })
+    }
+
+    /// The next signal that came. One that whoever started us told us to ignore is ignored: `nohup` means the command too.
+    pub fn take(&mut self) -> Option<Arrived> {
+        loop {
+            let info = self.fd.read_signal().ok()??;
+            let arrived = Arrived {
+                number: i32::try_from(info.ssi_signo).unwrap_or(0),
+                from_terminal: info.ssi_code == SI_KERNEL,
+            };
+            if arrived.is_child() || !is_ignored(arrived.number) {
+                return Some(arrived);
+            }
+        }
+    }
+
+    /// The signal that ended a wait.
+    pub fn ended_by(&self) -> Option<i32> {
+        self.ended_by
+    }
+}
+
+impl AsFd for Inbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Alarm for Inbox {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
+    fn went_off(&mut self) -> bool {
+        while let Some(arrived) = self.take() {
+            if arrived.ends() {
+                self.ended_by = Some(arrived.number);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Is this signal ignored by this process? Asked when one arrives, because most guards never get any.
+fn is_ignored(number: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| number >= 1 && mask >> (number - 1) & 1 == 1)
 }

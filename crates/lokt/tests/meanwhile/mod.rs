@@ -31,10 +31,10 @@ fn what_was_refreshed_meanwhile_is_not_given_back() {
         }
         Ok(())
     };
-    let said = lokt_with(&world, "actor", Arc::new(hook)).lock(&name(), ttl(300));
+    let said = lokt_with(&world, "actor", Arc::new(hook)).take(&name(), ttl(300));
     assert!(said.is_err(), "it can't be made durable");
     assert_eq!(world.stored().map(|hold| hold.owner).as_deref(), Some("actor"), "the refresh was acknowledged");
-    let other = world.lokt("other").lock(&name(), ttl(60)).expect("the disk works");
+    let other = world.lokt("other").take(&name(), ttl(60)).expect("the disk works");
     assert!(matches!(other.value, Grant::Denied(_)), "one-holder: it is held");
     world.lokt("actor").unlock(&name(), Breaking::No, Condition::default()).expect("it is actor's");
 }
@@ -66,7 +66,7 @@ fn what_a_foreign_program_wrote_last_stands_after_a_swap_back() {
             }
             Ok(())
         };
-        let said = lokt_with(&world, "actor", Arc::new(hook)).lock(&name(), ttl(600)).expect("the disk works");
+        let said = lokt_with(&world, "actor", Arc::new(hook)).take(&name(), ttl(600)).expect("the disk works");
         assert!(matches!(said.value, Grant::Denied(_)), "no-lost-thief: {rounds} rounds: {:?}", said.value);
         let last = format!("foreign{rounds}");
         assert_eq!(owner_of(world.stored()), Some(last), "no-lost-thief: {rounds} rounds");
@@ -118,7 +118,7 @@ fn a_break_is_durable_also_if_what_came_of_it_is_given_back() {
         ("sync_dir", "locks") => Err(io::Error::from_raw_os_error(EIO)),
         _ => Ok(()),
     };
-    let said = lokt_with(&world, "actor", Arc::new(fails)).lock(&name(), ttl(300));
+    let said = lokt_with(&world, "actor", Arc::new(fails)).take(&name(), ttl(300));
     assert!(said.is_err(), "it can't be made durable");
     assert_eq!(world.stored(), None, "it is given back");
     assert!(durable_log(&world).contains("auto-prune"), "audited: the break happened");

@@ -42,10 +42,10 @@ impl World {
 
     /// `owner` takes the lock; it must be granted. Gives the token.
     pub(crate) fn take(&self, owner: &str, terms: Terms) -> u64 {
-        match self.lokt(owner).lock(&name(), terms) {
+        match self.lokt(owner).take(&name(), terms) {
             Ok(said) => match said.value {
                 Grant::Granted(granted) => granted.hold.token.expect("every new hold has one").get(),
-                Grant::Denied(refused) => panic!("{owner} was refused: {:?}", refused.denial),
+                other => panic!("{owner} was refused: {other:?}"),
             },
             Err(error) => panic!("{owner} could not lock: {error}"),
         }
@@ -90,7 +90,7 @@ fn grant(said: lokt::Said<Grant>) -> Said {
             lock_id: granted.hold.lock_id.to_string(),
             token: granted.hold.token.expect("every new hold has one").get(),
         },
-        Grant::Denied(_) => Said::Refused,
+        Grant::Denied(_) | Grant::Interrupted => Said::Refused,
     }
 }
 
@@ -107,21 +107,21 @@ fn unlock(lokt: &Lokt, breaking: Breaking) -> Result<Said, Error> {
 
 /// Every change, always made by the owner `actor`.
 pub(crate) const SCENARIOS: [Scenario; 16] = [
-    Scenario { title: "lock in a new root", prepare: |_| {}, act: |lokt| lokt.lock(&name(), ttl(300)).map(grant) },
+    Scenario { title: "lock in a new root", prepare: |_| {}, act: |lokt| lokt.take(&name(), ttl(300)).map(grant) },
     Scenario {
         title: "lock a name that was used before",
         prepare: |world| {
             world.take("actor", ttl(300));
             unlock(&world.lokt("actor"), Breaking::No).expect("the healthy disk works");
         },
-        act: |lokt| lokt.lock(&name(), ttl(300)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(300)).map(grant),
     },
     Scenario {
         title: "lock over another owner's live hold",
         prepare: |world| {
             world.take("other", ttl(300));
         },
-        act: |lokt| lokt.lock(&name(), ttl(300)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(300)).map(grant),
     },
     Scenario {
         title: "lock over another owner's expired hold",
@@ -129,7 +129,7 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
             world.take("other", ttl(10));
             world.machine.advance_secs(11);
         },
-        act: |lokt| lokt.lock(&name(), ttl(300)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(300)).map(grant),
     },
     Scenario {
         title: "lock over a corrupt record",
@@ -137,7 +137,7 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
             world.take("other", ttl(10));
             world.mem.plant(RECORD, b"{not json");
         },
-        act: |lokt| lokt.lock(&name(), ttl(300)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(300)).map(grant),
     },
     Scenario {
         title: "refresh one's own live hold",
@@ -145,7 +145,7 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
             world.take("actor", ttl(300));
             world.machine.advance_secs(5);
         },
-        act: |lokt| lokt.lock(&name(), ttl(600)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(600)).map(grant),
     },
     Scenario {
         title: "refresh one's own live record of an old program",
@@ -155,7 +155,7 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
                 r#""version":1,"name":"x","lock_id":"0f","owner":"actor","host":"fake","pid":77,"pid_start_ns":1"#;
             world.mem.plant(RECORD, format!(r#"{{{who},"acquired_ts":"2026-01-01T11:59:00Z"}}"#).as_bytes());
         },
-        act: |lokt| lokt.lock(&name(), ttl(600)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(600)).map(grant),
     },
     Scenario {
         title: "refresh one's own expired hold",
@@ -163,7 +163,7 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
             world.take("actor", ttl(10));
             world.machine.advance_secs(11);
         },
-        act: |lokt| lokt.lock(&name(), ttl(300)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(300)).map(grant),
     },
     Scenario {
         title: "unlock one's own hold",
@@ -204,10 +204,10 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
         prepare: |world| {
             let disk = Arc::new(world.mem.clone());
             let before = Lokt::with("/root-of-the-test".as_ref(), disk, world.machine.clone(), somebody("actor", 0));
-            before.lock(&name(), ttl(300)).map(grant).expect("the healthy disk works");
+            before.take(&name(), ttl(300)).map(grant).expect("the healthy disk works");
             world.machine.reboot();
         },
-        act: |lokt| lokt.lock(&name(), ttl(600)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(600)).map(grant),
     },
     Scenario {
         title: "refresh one's own live hold by binding a process",
@@ -223,6 +223,6 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
             world.machine.start_process(77, 1);
             world.lokt("actor").bind(&name(), ttl(300), 77).expect("the healthy disk works");
         },
-        act: |lokt| lokt.lock(&name(), ttl(300)).map(grant),
+        act: |lokt| lokt.take(&name(), ttl(300)).map(grant),
     },
 ];

@@ -1,0 +1,210 @@
+//! `lokt guard`: run a command under locks.
+//!
+//! It is what people run all day, so its words are read by hand: building an argument parser takes longer than the lock. Whatever
+//! the quick reader doesn't understand goes to the full one, which explains what is wrong.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use lokt::{
+    Guarded, Guarding, Habits, LockName, Lokt, Notice, OnLost, Patience, Said, Terms, Waiting, Warning, duration,
+};
+
+use super::waiting::{Display, inbox, interrupted};
+use super::{deny, parsed};
+use crate::args::{lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report, say};
+use crate::show::{clean, holder_line, quoted};
+
+/// Run a command under a lock, and give the lock back when it ends
+#[derive(clap::Parser, Debug, PartialEq, Eq, Default)]
+#[command(
+    after_help = "The command gets LOKT_NAME, LOKT_LOCK_ID, LOKT_FENCING_TOKEN and LOKT_HOLDS in its environment. \
+    Several names are taken all or none. The exit code is the command's."
+)]
+pub(crate) struct Args {
+    /// The locks' names: letters, digits, dots, hyphens and underscores
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// A lease, renewed while the command runs; without the guard's renewals it ends after this long (rounded up to seconds)
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
+    ttl: Option<Duration>,
+    /// Wait in line for it, for at most 10 minutes
+    #[arg(long)]
+    wait: bool,
+    /// Wait in line for it, for at most this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
+    timeout: Option<Duration>,
+    /// What to do when the lock is lost while the command runs
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    on_lost: WhenLost,
+    /// Exit with this code instead of 2 if the lock can't be had
+    #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
+    conflict_exit_code: Option<u8>,
+    /// Don't let the command inherit the lock: if the guard is killed, it is known by its pid alone
+    #[arg(short = 'o', long = "close")]
+    close: bool,
+    /// Keep the lock until everything that the command leaves behind has ended
+    #[arg(long)]
+    until_all: bool,
+    /// Say why; shown to everyone who is refused
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// `--on-lost`
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum WhenLost {
+    /// Let it go on, but exit with 79 if it succeeds
+    #[default]
+    Fail,
+    /// Let it go on
+    Warn,
+    /// End it with SIGTERM, after 5 seconds with SIGKILL, and exit with 79
+    Stop,
+}
+
+/// Runs `guard` or `run`.
+pub(crate) fn dispatch(name: &'static str, words: &[OsString]) -> Report {
+    match quick(words) {
+        Some((args, format)) => run(&args, format).unwrap_or_else(|failure| failure.report(format)),
+        None => parsed(name, words, run),
+    }
+}
+
+/// Reads the words if they are plain. The full parser reads the same from them; a test compares.
+fn quick(words: &[OsString]) -> Option<(Args, Format)> {
+    let split = words.iter().position(|word| word == "--")?;
+    let (ours, command) = (&words[..split], &words[split + 1..]);
+    let mut args = Args { command: command.to_vec(), ..Args::default() };
+    let mut format = Format::Text;
+    let mut words = ours.iter();
+    while let Some(word) = words.next() {
+        let word = word.to_str()?;
+        // Given twice, a flag is an error that the full parser explains.
+        match word {
+            "--wait" if !args.wait => args.wait = true,
+            "-o" | "--close" if !args.close => args.close = true,
+            "--until-all" if !args.until_all => args.until_all = true,
+            "--json" if format == Format::Text => format = Format::Json,
+            "--ttl" if args.ttl.is_none() => args.ttl = Some(parse_ttl(plain(words.next())?).ok()?),
+            "--timeout" if args.timeout.is_none() => {
+                args.timeout = Some(parse_timeout(plain(words.next())?).ok()?);
+            }
+            "--reason" if args.reason.is_none() => args.reason = Some(plain(words.next())?.to_owned()),
+            name if !name.is_empty() && !name.starts_with('-') => args.names.push(name.to_owned()),
+            _ => return None,
+        }
+    }
+    (!args.names.is_empty() && !args.command.is_empty()).then_some((args, format))
+}
+
+/// A value that can't be taken for a flag.
+fn plain(word: Option<&OsString>) -> Option<&str> {
+    word?.to_str().filter(|word| !word.starts_with('-'))
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    let names: Vec<LockName> = args.names.iter().map(|name| lock_name(name)).collect::<Result<_, _>>()?;
+    let context = Context::read()?;
+    let lokt = context.create()?;
+    let mut inbox = inbox()?;
+    let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
+    let mut display = Display::new(&lokt);
+    let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
+    let timeout = waiting_time(args.wait, args.timeout);
+    let mut patience = Patience { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
+    let Said { value, warnings } = lokt.guard(&names, &terms, &context.holds, &mut patience)?;
+    let shown = args.names.join(", ");
+    display.end(&shown, matches!(value, Guarding::Granted(_)));
+    let guarded = match value {
+        Guarding::Granted(guarded) => *guarded,
+        Guarding::Denied { name, refusal } => {
+            let report = deny::report(&lokt, name.as_str(), &refusal, format).warnings(warnings);
+            return Ok(match (args.conflict_exit_code, Exit::of_denial(&refusal.denial)) {
+                (Some(code), Exit::Held) => report.exit(Exit::Other(code)),
+                _ => report,
+            });
+        }
+        Guarding::Interrupted => {
+            return Ok(interrupted(&shown, inbox.ended_by().unwrap_or(0), format).warnings(warnings));
+        }
+    };
+    for warning in warnings {
+        say(&format!("warning: {}\n", clean(&warning)));
+    }
+    run_command(args, &lokt, guarded, &mut inbox, terms.ttl_sec)
+}
+
+fn run_command(
+    args: &Args,
+    lokt: &Lokt,
+    guarded: Guarded,
+    inbox: &mut lokt::Inbox,
+    ttl_sec: Option<u64>,
+) -> Result<Report, Failure> {
+    let (program, rest) = args.command.split_first().expect("the parser wants a command");
+    let on_lost = match args.on_lost {
+        WhenLost::Fail => OnLost::Fail,
+        WhenLost::Warn => OnLost::Warn,
+        WhenLost::Stop => OnLost::Stop,
+    };
+    let habits = Habits { on_lost, until_all: args.until_all, pass_pulse: !args.close };
+    let mut tell = |notice: &Notice<'_>| say(&format!("warning: {}\n", warning(lokt, notice, on_lost)));
+    match guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell) {
+        Ok(code) => Ok(Report::new(Exit::Other(code))),
+        Err(error) => {
+            let program = clean(&program.to_string_lossy());
+            Err(match error.kind() {
+                io::ErrorKind::NotFound => {
+                    Failure::new(Exit::NoCommand, "E_NO_COMMAND", format!("command not found: {program}"))
+                        .hint("the lock was given back; the command is run directly, not by a shell")
+                }
+                _ => Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", format!("can't run {program}: {error}"))
+                    .hint(
+                        "the lock was given back; a script needs a first line like #!/bin/sh, or run it as `sh SCRIPT`",
+                    ),
+            })
+        }
+    }
+}
+
+fn warning(lokt: &Lokt, notice: &Notice<'_>, on_lost: OnLost) -> String {
+    let name = quoted(notice.name.as_str());
+    match notice.warning {
+        Warning::Late { late_ms, .. } => {
+            let late = duration::show(Duration::from_millis(*late_ms));
+            format!("lock {name} was renewed late: its lease had been over for {late}; nobody took it meanwhile")
+        }
+        Warning::RenewalFailed { why, .. } => format!("lock renewal failed: {}; it is tried again", clean(why)),
+        Warning::Lost { holder, stops, .. } => {
+            let who = match holder {
+                Some(holder) if holder.hold.owner == lokt.me().owner && holder.hold.pulse.is_none() => {
+                    format!("it is held by `lokt lock` of {} now", holder_line(&holder.hold))
+                }
+                Some(holder) => format!("now held by {}", holder_line(&holder.hold)),
+                None => "its record was removed".to_owned(),
+            };
+            let then = match (stops, on_lost) {
+                (true, _) => "; the command is being stopped",
+                (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
+                (false, _) => "; the command goes on",
+            };
+            format!("lock {name} was lost: {who}{then}")
+        }
+        Warning::ReleaseFailed { why, .. } => {
+            format!("lock {name} could not be released: {}; without its process it counts as dead", clean(why))
+        }
+        Warning::LeftBehind => {
+            "not waiting for what the command left behind: it keeps the lock until it ends".to_owned()
+        }
+    }
+}

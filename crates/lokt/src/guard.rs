@@ -1,0 +1,348 @@
+//! Running a command under locks. What to do next is decided by [`lokt_core::guard::Guard`]; this does it.
+//!
+//! One thread sleeps on the signals of the process, and on the clock. Renewals run in threads of their own, one per renewal and only when
+//! there is one, so a busy root never keeps a signal from the command. Everything that was granted is released when the direct child has
+//! ended; the pulse, which the command inherits, keeps the lock if the guard is killed first.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use lokt_core::badges::Badges;
+use lokt_core::decide::Terms;
+use lokt_core::guard::{Action, Ended, Event, Guard, Manners, OnLost, Warning};
+use lokt_core::hold::{Fence, Hold};
+use lokt_core::name::LockName;
+use lokt_core::pulse::ProcessRef;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, waitpid};
+
+use crate::error::Error;
+use crate::grasp::{Grasp, Grasped, Proof};
+use crate::locks::{Lokt, Refusal, Said};
+use crate::sys::bell::{Bell, sleep_on};
+use crate::sys::signals::Inbox;
+use crate::sys::terminal::Terminal;
+use crate::wait::Patience;
+
+/// A sleep without an end in sight is looked at this often.
+const NAP_MAX: Duration = Duration::from_secs(60);
+
+/// What came of asking for a guard's holds.
+pub enum Guarding {
+    /// They are ours: run something.
+    Granted(Box<Guarded>),
+    /// None of them is.
+    Denied {
+        /// Which name stood in the way.
+        name: LockName,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// None of them is, because the wait was interrupted.
+    Interrupted,
+}
+
+/// Holds under which a command can run. Dropped without running one, they are given back.
+pub struct Guarded {
+    lokt: Lokt,
+    grasps: Vec<Option<Grasp>>,
+    holds: Vec<(LockName, Hold)>,
+    inside: Badges,
+}
+
+/// How to run a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Habits {
+    /// What to do about a lost lock.
+    pub on_lost: OnLost,
+    /// Hold the locks until everything that the command leaves behind has ended.
+    pub until_all: bool,
+    /// Let the command inherit the pulse, so that it keeps the lock even if the guard is killed.
+    pub pass_pulse: bool,
+}
+
+/// What the user should know while the command runs.
+#[derive(Debug)]
+pub struct Notice<'a> {
+    /// About which lock.
+    pub name: &'a LockName,
+    /// What.
+    pub warning: &'a Warning,
+}
+
+impl Lokt {
+    /// Asks for a guard's hold of each of `names`, all or nothing. `inside` is what the caller runs under already.
+    pub fn guard(
+        &self,
+        names: &[LockName],
+        terms: &Terms,
+        inside: &Badges,
+        patience: &mut Patience<'_>,
+    ) -> Result<Said<Guarding>, Error> {
+        let Said { value, warnings } = self.grasp(names, terms, inside, patience)?;
+        let value = match value {
+            Grasped::All { grasps, holds } => {
+                let grasps = grasps.into_iter().map(Some).collect();
+                Guarding::Granted(Box::new(Guarded { lokt: self.clone(), grasps, holds, inside: inside.clone() }))
+            }
+            Grasped::Denied { name, refusal } => Guarding::Denied { name, refusal },
+            Grasped::Interrupted => Guarding::Interrupted,
+        };
+        Ok(Said { value, warnings })
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        while let Some(grasp) = self.grasps.pop() {
+            grasp.map(Grasp::release);
+        }
+    }
+}
+
+impl Guarded {
+    /// Every name with its hold, in byte order.
+    pub fn holds(&self) -> &[(LockName, Hold)] {
+        &self.holds
+    }
+
+    /// Runs `command` and gives the locks back when it has ended. Gives the code to exit with; an error is one of starting it.
+    pub fn run(
+        mut self,
+        command: &mut Command,
+        ttl_sec: Option<u64>,
+        habits: Habits,
+        inbox: &mut Inbox,
+        tell: &mut dyn FnMut(&Notice<'_>),
+    ) -> io::Result<u8> {
+        self.describe(command);
+        let own_group = habits.on_lost == OnLost::Stop;
+        if own_group {
+            command.process_group(0);
+        }
+        let pulses = self.inheritable(habits.pass_pulse)?;
+        let child = command.spawn()?;
+        drop(pulses);
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a pid");
+        let terminal = if own_group { Terminal::ours() } else { None };
+        if let Some(terminal) = &terminal {
+            terminal.give_to(pid);
+            // It may have asked for the terminal a moment too early, and been stopped for that.
+            let _ = kill_process_group(pid, Signal::CONT);
+        }
+        self.name_command(pid);
+        let began: Vec<u64> = self.grasps.iter().flatten().map(Grasp::began_ms).collect();
+        let manners = Manners { ttl_sec, on_lost: habits.on_lost, until_all: habits.until_all };
+        let machine = Guard::new(manners, &began, self.lokt.now().monotonic_ms);
+        let proofs = self.grasps.iter().flatten().map(Grasp::proof).collect();
+        let (send, renewals) = mpsc::channel();
+        let shell = Shell {
+            grasps: std::mem::take(&mut self.grasps),
+            lokt: self.lokt.clone(),
+            proofs,
+            pid,
+            own_group,
+            terminal,
+            bell: None,
+            send,
+            renewals,
+            lingers: false,
+        };
+        shell.drive(machine, inbox, tell)
+    }
+
+    /// Tells the command under which holds it runs.
+    fn describe(&self, command: &mut Command) {
+        let list = |show: &dyn Fn(&(LockName, Hold)) -> String| -> String {
+            self.holds.iter().map(show).collect::<Vec<String>>().join(",")
+        };
+        command.env("LOKT_NAME", list(&|(name, _)| name.to_string()));
+        command.env("LOKT_LOCK_ID", list(&|(_, hold)| hold.lock_id.to_string()));
+        let token = |hold: &Hold| hold.token.map(Fence::get).unwrap_or_default().to_string();
+        command.env("LOKT_FENCING_TOKEN", list(&|(_, hold)| token(hold)));
+        let mut badges = self.inside.clone();
+        for grasp in self.grasps.iter().flatten() {
+            badges.push(grasp.name.clone(), &grasp.hold);
+        }
+        command.env("LOKT_HOLDS", badges.to_string());
+    }
+
+    fn inheritable(&self, pass_pulse: bool) -> io::Result<Vec<OwnedFd>> {
+        let grasps = self.grasps.iter().flatten().filter(|_| pass_pulse);
+        grasps.filter_map(Grasp::inheritable).collect()
+    }
+
+    /// Writes the command into the pulses: children that close what they inherited are known by their pid.
+    fn name_command(&mut self, pid: Pid) {
+        let pid = i64::from(pid.as_raw_nonzero().get());
+        let Some(stat) = self.lokt.machine().process(pid) else { return };
+        for grasp in self.grasps.iter_mut().flatten() {
+            // Best effort: without it the command counts as long as it keeps the pulse.
+            let _ = grasp.name_command(ProcessRef { pid, start: stat.start });
+        }
+    }
+}
+
+/// A guard at work.
+struct Shell {
+    lokt: Lokt,
+    grasps: Vec<Option<Grasp>>,
+    proofs: Vec<Proof>,
+    pid: Pid,
+    own_group: bool,
+    terminal: Option<Terminal>,
+    /// Rung by renewals and by the last heir of the pulse; made when first needed.
+    bell: Option<Bell>,
+    send: mpsc::Sender<Event>,
+    renewals: mpsc::Receiver<Event>,
+    /// The command has ended; what it left behind is waited for.
+    lingers: bool,
+}
+
+impl Shell {
+    fn now_ms(&self) -> u64 {
+        self.lokt.now().monotonic_ms
+    }
+
+    fn drive(mut self, mut machine: Guard, inbox: &mut Inbox, tell: &mut dyn FnMut(&Notice<'_>)) -> io::Result<u8> {
+        let mut events = VecDeque::new();
+        loop {
+            while let Some(event) = events.pop_front() {
+                for action in machine.step(self.now_ms(), event) {
+                    match action {
+                        Action::Finish(code) => return Ok(code),
+                        action => events.extend(self.perform(action, tell)),
+                    }
+                }
+            }
+            let nap = machine.wake_at().map_or(NAP_MAX, |at| Duration::from_millis(at.saturating_sub(self.now_ms())));
+            let mut fds = vec![inbox.as_fd()];
+            fds.extend(self.bell.as_ref().map(Bell::as_fd));
+            sleep_on(&fds, nap)?;
+            events.push_back(Event::Tick);
+            while let Some(arrived) = inbox.take() {
+                if arrived.is_child() {
+                    events.extend(self.reap()?);
+                } else {
+                    let (number, from_terminal) = (arrived.number, arrived.from_terminal);
+                    events.push_back(Event::Signal { number, ends: arrived.ends(), from_terminal });
+                }
+            }
+            if self.bell.as_ref().is_some_and(Bell::heard) && self.lingers && !self.has_heirs() {
+                events.push_back(Event::AllGone);
+            }
+            events.extend(self.renewals.try_iter());
+        }
+    }
+
+    /// What happened to the command.
+    fn reap(&mut self) -> io::Result<Option<Event>> {
+        let options = WaitOptions::NOHANG | if self.own_group { WaitOptions::UNTRACED } else { WaitOptions::empty() };
+        let Some((_, status)) = waitpid(Some(self.pid), options)? else { return Ok(None) };
+        if status.stopped() {
+            self.stop_too();
+            return Ok(None);
+        }
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back();
+        }
+        Ok(Some(Event::Ended(ended(status))))
+    }
+
+    /// The command was stopped in the foreground that we gave it: the shell must see its job stop, and continues us, not the command.
+    fn stop_too(&mut self) {
+        let Some(terminal) = &self.terminal else { return };
+        terminal.take_back();
+        let _ = kill_process(getpid(), Signal::STOP);
+        if let Some(terminal) = Terminal::ours() {
+            terminal.give_to(self.pid);
+        }
+        let _ = kill_process_group(self.pid, Signal::CONT);
+    }
+
+    fn perform(&mut self, action: Action, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
+        match action {
+            Action::Renew(hold) => self.renew(hold),
+            Action::Look(hold) => Some(Event::Looked { hold, outcome: self.proofs[hold].look() }),
+            Action::Forward(number) => {
+                if let Some(signal) = Signal::from_named_raw(number) {
+                    let _ = kill_process(self.pid, signal);
+                }
+                None
+            }
+            Action::Warn(warning) => {
+                let about = match &warning {
+                    Warning::Late { hold, .. }
+                    | Warning::RenewalFailed { hold, .. }
+                    | Warning::Lost { hold, .. }
+                    | Warning::ReleaseFailed { hold, .. } => *hold,
+                    Warning::LeftBehind => 0,
+                };
+                tell(&Notice { name: &self.proofs[about].name, warning: &warning });
+                None
+            }
+            Action::Terminate => self.end_group(Signal::TERM),
+            Action::Kill => self.end_group(Signal::KILL),
+            Action::AwaitAll => {
+                self.lingers = true;
+                self.grasps.iter_mut().flatten().for_each(Grasp::leave_to_heirs);
+                (!self.has_heirs()).then_some(Event::AllGone)
+            }
+            Action::Release(hold) => self.grasps[hold].take().map(|grasp| {
+                // The record may be somebody else's by now, whoever has it.
+                Event::Released { hold, outcome: grasp.release() }
+            }),
+            Action::Finish(_) => None,
+        }
+    }
+
+    fn end_group(&self, signal: Signal) -> Option<Event> {
+        let _ = kill_process_group(self.pid, signal);
+        None
+    }
+
+    /// Does anything that the command left behind keep a pulse? Rings when it doesn't any more.
+    fn has_heirs(&mut self) -> bool {
+        let Some(bell) = self.bell() else { return false };
+        self.grasps.iter().flatten().any(|grasp| grasp.has_heirs(&bell))
+    }
+
+    fn bell(&mut self) -> Option<Bell> {
+        if self.bell.is_none() {
+            self.bell = Bell::new().ok();
+        }
+        self.bell.clone()
+    }
+
+    /// Renews in a thread, or here if there is none to be had.
+    fn renew(&mut self, hold: usize) -> Option<Event> {
+        let renewal = move |proof: &Proof| {
+            let began_ms = proof.lokt.now().monotonic_ms;
+            Event::Renewed { hold, began_ms, outcome: proof.renew() }
+        };
+        let Some(bell) = self.bell() else { return Some(renewal(&self.proofs[hold])) };
+        let (proof, send, rope) = (self.proofs[hold].clone(), self.send.clone(), bell.rope());
+        let spawned = thread::Builder::new().stack_size(256 << 10).spawn(move || {
+            // Nobody listens any more only if the guard is gone.
+            let _ = send.send(renewal(&proof));
+            rope.ring();
+        });
+        match spawned {
+            Ok(_) => None,
+            Err(_) => Some(renewal(&self.proofs[hold])),
+        }
+    }
+}
+
+fn ended(status: WaitStatus) -> Ended {
+    let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ended::Code(byte(code)),
+        (None, signal) => Ended::Signal(byte(signal.unwrap_or(0))),
+    }
+}

@@ -1,0 +1,225 @@
+//! A process's place in a line or in a hold: its pulse. One seat per acquisition, kept from the first look to the release.
+//!
+//! A seat is taken, moved and given up inside the mutex, so whoever decides sees every living waiter and nobody else's ghost. Its pulse
+//! is let go after the mutex: whoever that wakes can take it at once.
+
+use std::os::fd::OwnedFd;
+
+use lokt_core::hold::{Hold, Identity, PulseRef};
+use lokt_core::name::LockName;
+use lokt_core::pulse::{ProcessRef, Pulse};
+use lokt_core::record::RECORD_BYTES_MAX;
+use lokt_core::time::Moment;
+
+use super::Store;
+use super::line::{HELD_DIR, Line, held_path, line_dir, ticket_path};
+use super::slot::Stored;
+use crate::error::{At as _, Error};
+use crate::sys::disk::{Entry, PulseFile};
+
+/// Pulses of the dead that one look removes at most.
+const GONE_MAX: usize = 256;
+
+/// What a pulse is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A ticket.
+    Line,
+    /// A hold's, or about to be.
+    Held,
+}
+
+/// A seat that is taken.
+pub(crate) struct Seat {
+    pub(crate) number: u64,
+    pub(crate) place: Place,
+    name: String,
+    pulse: Pulse,
+    /// Device and inode of the file.
+    id: (u64, u64),
+    /// Our own share of the lock; without it only those who inherited it keep it.
+    file: Option<Box<dyn PulseFile>>,
+}
+
+/// What a pulse says about its process beside who it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Profile {
+    pub(crate) reason: Option<String>,
+    /// What the process holds already: `name=lock_id:token,…`.
+    pub(crate) holds: String,
+}
+
+impl Profile {
+    fn pulse(&self, name: &LockName, me: &Identity, now: &Moment) -> Pulse {
+        Pulse {
+            version: 1,
+            name: name.to_string(),
+            owner: me.owner.clone(),
+            agent_id: me.agent_id.clone(),
+            process: ProcessRef { pid: me.pid, start: me.pid_start },
+            command: None,
+            pid_ns: me.pid_ns,
+            since: lokt_core::time::show_wall(now.wall),
+            reason: self.reason.clone(),
+            holds: self.holds.clone(),
+            offered_ms: None,
+        }
+    }
+}
+
+impl Seat {
+    /// How a record names it.
+    pub(crate) fn reference(&self) -> PulseRef {
+        let (dev, ino) = self.id;
+        PulseRef { number: self.number, dev, ino }
+    }
+
+    pub(crate) fn path(&self) -> String {
+        match self.place {
+            Place::Line => ticket_path(&self.name, self.number),
+            Place::Held => held_path(self.number),
+        }
+    }
+
+    /// Drops the lock for everyone, who inherited it too. What waits for it wakes.
+    pub(crate) fn let_go(&self) {
+        self.file.iter().for_each(|file| file.let_go());
+    }
+
+    /// Drops only our own share of the lock: who inherited it keeps it.
+    pub(crate) fn leave_to_heirs(&mut self) {
+        self.file = None;
+    }
+
+    /// A descriptor for a command to inherit.
+    pub(crate) fn inheritable(&self) -> Option<std::io::Result<OwnedFd>> {
+        self.file.as_ref().map(|file| file.inheritable())
+    }
+
+    /// Writes down which command runs under it. Others then know it by pid too, in case it closes what it inherited.
+    pub(crate) fn name_command(&mut self, command: ProcessRef) -> std::io::Result<()> {
+        self.pulse.command = Some(command);
+        self.write()
+    }
+
+    fn write(&self) -> std::io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.write(&self.pulse.encode()))
+    }
+}
+
+impl Store<'_> {
+    /// Takes a seat; only inside the mutex. The number was drawn from the counter and is nobody else's.
+    pub(super) fn sit(
+        &self,
+        name: &LockName,
+        number: u64,
+        place: Place,
+        profile: &Profile,
+        now: &Moment,
+    ) -> Result<Seat, Error> {
+        let pulse = profile.pulse(name, self.me, now);
+        let path = match place {
+            Place::Line => ticket_path(name.as_str(), number),
+            Place::Held => held_path(number),
+        };
+        let file = self.disk.create_pulse(&path, &pulse.encode()).at("write", self.root, &path)?;
+        Ok(Seat { number, place, name: name.to_string(), pulse, id: file.id(), file: Some(file) })
+    }
+
+    /// Moves a pulse between the line and the holders; only inside the mutex. Who is blocked on it stays so.
+    pub(super) fn move_to(&self, seat: &mut Seat, place: Place) -> Result<(), Error> {
+        if seat.place == place {
+            return Ok(());
+        }
+        let from = seat.path();
+        seat.place = place;
+        let to = seat.path();
+        if let Err(error) = self.disk.rename(&from, &to).at("rename", self.root, &from) {
+            seat.place = if place == Place::Line { Place::Held } else { Place::Line };
+            return Err(error);
+        }
+        if place == Place::Held {
+            self.fold_up(&seat.name);
+        }
+        Ok(())
+    }
+
+    /// Is the pulse still where it was put? If somebody deleted it, it says nothing to anyone.
+    pub(super) fn stands(&self, seat: &Seat) -> bool {
+        matches!(self.disk.stamp(&seat.path()), Ok(Some(stamp)) if (stamp.dev, stamp.ino) == seat.id)
+    }
+
+    /// Takes the pulse's file away; only inside the mutex, or if no record ever named it. Its lock is dropped by [`Seat::let_go`].
+    pub(super) fn stand_up(&self, seat: &Seat) {
+        // What can't be removed is tidied away once its lock is gone.
+        let _ = self.disk.remove(&seat.path());
+        if seat.place == Place::Line {
+            self.fold_up(&seat.name);
+        }
+    }
+
+    /// Removes the directory of a line that nobody is in.
+    fn fold_up(&self, name: &str) {
+        let _ = self.disk.remove_dir(&line_dir(name));
+    }
+
+    /// A waiter that was offered the lock while it was asleep and looks now has shown that it is awake.
+    pub(super) fn wake(&self, seat: &mut Seat, line: &Line) -> Result<(), Error> {
+        let noted =
+            line.waiters.iter().any(|waiter| waiter.ticket.number == seat.number && waiter.ticket.offered_ms.is_some());
+        if noted { seat.write().at("write", self.root, &seat.path()) } else { Ok(()) }
+    }
+
+    /// Notes that the lock was found free for the waiter `number`; only inside the mutex.
+    pub(super) fn offer(&self, name: &LockName, line: &Line, number: u64, now: &Moment) {
+        let waiter = line.waiters.iter().find(|waiter| waiter.ticket.number == number);
+        if let Some(waiter) = waiter {
+            let pulse = Pulse { offered_ms: Some(now.boottime_ms), ..waiter.pulse.clone() };
+            // Whoever can't write it down leaves it to the next one who looks.
+            let _ = self.disk.overwrite(&ticket_path(name.as_str(), number), &pulse.encode());
+        }
+    }
+
+    /// Removes the tickets of the dead; only inside the mutex.
+    pub(super) fn clear_line(&self, name: &LockName, line: &Line) {
+        for number in line.gone.iter().take(GONE_MAX) {
+            let _ = self.disk.remove(&ticket_path(name.as_str(), *number));
+        }
+        if !line.gone.is_empty() && line.waiters.is_empty() {
+            self.fold_up(name.as_str());
+        }
+    }
+
+    /// Removes a pulse that no record names any more; only inside the mutex.
+    pub(super) fn forget_pulse(&self, before: Option<&Hold>, next: Option<&Hold>) {
+        let named = next.and_then(|next| next.pulse);
+        if let Some(gone) = before.and_then(|before| before.pulse).filter(|pulse| Some(*pulse) != named) {
+            let _ = self.disk.remove(&held_path(gone.number));
+        }
+    }
+
+    /// Removes the pulses of the dead that no record names: of guards that were killed between their pulse and their record, or whose
+    /// record was deleted by hand. Only inside the mutex, and only now and then.
+    pub(super) fn tidy_held(&self, now: &Moment) {
+        for entry in self.disk.list(HELD_DIR).unwrap_or_default().into_iter().take(GONE_MAX) {
+            let Ok(number) = entry.parse() else { continue };
+            let path = held_path(number);
+            if !matches!(self.disk.probe(&path), Ok(Some(probe)) if !probe.locked) {
+                continue;
+            }
+            let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX) else { continue };
+            let name = Pulse::parse(&content.bytes).and_then(|pulse| LockName::new(&pulse.name).ok());
+            let named = name.is_some_and(|name| {
+                let found = self.find(&super::record_path(&name), name.as_str(), now);
+                match &found.stored {
+                    Stored::Held(hold) => hold.pulse.is_some_and(|pulse| pulse.number == number),
+                    Stored::Unreadable(_) => true,
+                    _ => false,
+                }
+            });
+            if !named {
+                let _ = self.disk.remove(&path);
+            }
+        }
+    }
+}

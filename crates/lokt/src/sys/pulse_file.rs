@@ -1,0 +1,50 @@
+//! A pulse on a real disk.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, pwrite, retry_on_intr};
+use rustix::process::{Pid, getpid};
+
+use super::disk::PulseFile;
+
+/// Scripts and programs use low descriptors by number; a pulse must not be in their way.
+const INHERITED_FD_MIN: i32 = 100;
+
+/// A locked file.
+pub(super) struct OsPulse {
+    fd: OwnedFd,
+    id: (u64, u64),
+    /// The process that made it. One that was forked from it shares the lock and must not drop it.
+    maker: Pid,
+}
+
+impl OsPulse {
+    pub(super) fn new(fd: OwnedFd, id: (u64, u64)) -> Self {
+        Self { fd, id, maker: getpid() }
+    }
+}
+
+impl PulseFile for OsPulse {
+    fn id(&self) -> (u64, u64) {
+        self.id
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let written = retry_on_intr(|| pwrite(&self.fd, bytes, 0))?;
+        if written == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    fn let_go(&self) {
+        if self.maker == getpid() {
+            let _ = flock(&self.fd, FlockOperation::Unlock);
+        }
+    }
+
+    fn inheritable(&self) -> io::Result<OwnedFd> {
+        let fd = fcntl_dupfd_cloexec(&self.fd, INHERITED_FD_MIN)?;
+        fcntl_setfd(&fd, FdFlags::empty())?;
+        Ok(fd)
+    }
+}

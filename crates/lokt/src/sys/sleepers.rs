@@ -1,0 +1,51 @@
+//! Waiting for somebody else's pulse to stop: a blocking `flock(LOCK_SH)` in a thread of its own.
+//!
+//! The kernel wakes the thread when the lock is really gone, however that came about: an explicit unlock, or the end of the last process
+//! that kept the descriptor. (Notifications about files come too early: a closing file is reported before its lock is dropped.) A
+//! blocked thread can't be called back, so there is at most one per pulse in a process, however often it is waited for, and everyone
+//! who waits for that pulse hangs a rope on it.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::bell::Rope;
+
+type Sleepers = HashMap<(u64, u64), Vec<Rope>>;
+
+/// Who is woken by which pulse, by device and inode.
+static SLEEPERS: Mutex<Option<Sleepers>> = Mutex::new(None);
+
+fn sleepers() -> MutexGuard<'static, Option<Sleepers>> {
+    SLEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Rings when nobody keeps `pulse`, whose device and inode are `id`, locked any more. False: nobody does now.
+pub(super) fn watch(pulse: OwnedFd, id: (u64, u64), rope: Rope) -> io::Result<bool> {
+    match retry_on_intr(|| flock(&pulse, FlockOperation::NonBlockingLockShared)) {
+        Ok(()) => return Ok(false),
+        Err(Errno::WOULDBLOCK) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut all = sleepers();
+    let all = all.get_or_insert_with(HashMap::new);
+    if let Some(ropes) = all.get_mut(&id) {
+        ropes.retain(|other| other.hangs() && !other.is(&rope));
+        ropes.push(rope);
+        return Ok(true);
+    }
+    thread::Builder::new().stack_size(64 << 10).spawn(move || {
+        // An error wakes them too: they look again.
+        let _ = retry_on_intr(|| flock(&pulse, FlockOperation::LockShared));
+        drop(pulse);
+        let ropes = sleepers().as_mut().and_then(|all| all.remove(&id)).unwrap_or_default();
+        ropes.iter().for_each(Rope::ring);
+    })?;
+    all.insert(id, vec![rope]);
+    Ok(true)
+}

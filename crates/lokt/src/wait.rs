@@ -1,0 +1,227 @@
+//! Waiting in line, woken by the kernel.
+//!
+//! A waiter sleeps on one thing: the pulse of the process before it, which a helper thread waits for (`sys::sleepers`), or, where
+//! there is no pulse, the end of a process or a change of a file. A wake-up is a hint: the waiter takes the mutex, looks again, and is
+//! granted the lock, or sleeps on something else. Once a second it has a cheap look at what the kernel doesn't report.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use lokt_core::denial::Denial;
+use lokt_core::name::LockName;
+
+use crate::error::{Error, ErrorKind};
+use crate::locks::Lokt;
+use crate::store::change::{Ask, Changed, Outcome, Waited};
+use crate::store::standing::{Cue, Standing};
+use crate::sys::bell::{Bell, sleep_on};
+use crate::sys::machine::pidfd;
+
+/// How long those wait who don't say for how long.
+pub const TIMEOUT: Duration = Duration::from_secs(600);
+/// How often a waiter looks at what the kernel doesn't report.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often it looks where the kernel can't be asked to wake it.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How to wait.
+#[derive(Default)]
+pub struct Patience<'a> {
+    /// For how long; `None` is not at all.
+    pub timeout: Option<Duration>,
+    /// What ends the wait early.
+    pub alarm: Option<&'a mut dyn Alarm>,
+    /// Who is told how it stands: when it begins, and once a second.
+    pub tell: Option<&'a mut dyn FnMut(&Waiting<'_>)>,
+}
+
+impl Patience<'_> {
+    /// No patience at all.
+    pub fn none() -> Self {
+        Self::default()
+    }
+}
+
+/// Something that ends a wait early: a signal, mostly.
+pub trait Alarm {
+    /// Can be read when it may have gone off.
+    fn fd(&self) -> BorrowedFd<'_>;
+    /// Has it?
+    fn went_off(&mut self) -> bool;
+}
+
+/// How a wait stands.
+#[derive(Debug)]
+pub struct Waiting<'a> {
+    /// For which name.
+    pub name: &'a LockName,
+    /// What stood in the way at the last look.
+    pub denial: &'a Denial,
+    /// How many were ahead at the last look.
+    pub ahead: usize,
+    /// How long it has lasted.
+    pub waited: Duration,
+    /// How long it may still last.
+    pub left: Duration,
+}
+
+/// Why a sleep ended.
+enum Woken {
+    Look,
+    TimedOut,
+    Interrupted,
+}
+
+/// The clock of one wait.
+struct Clock {
+    began_ms: u64,
+    timeout_ms: u64,
+}
+
+impl Clock {
+    fn waited(&self, lokt: &Lokt) -> Duration {
+        Duration::from_millis(lokt.now().monotonic_ms.saturating_sub(self.began_ms))
+    }
+
+    fn left(&self, lokt: &Lokt) -> Duration {
+        Duration::from_millis(self.timeout_ms).saturating_sub(self.waited(lokt))
+    }
+}
+
+impl Lokt {
+    /// Pursues what is asked for as long as `patience` lasts. `None`: the wait was interrupted, and the line left.
+    pub(crate) fn obtain(&self, ask: &mut Ask<'_>, patience: &mut Patience<'_>) -> Result<Option<Changed>, Error> {
+        let timeout_ms = patience.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let clock = Clock { began_ms: self.now().monotonic_ms, timeout_ms: timeout_ms.unwrap_or(0) };
+        ask.waits = timeout_ms.is_some_and(|ms| ms > 0);
+        loop {
+            let woken = match self.store_for(ask.waits).pursue(ask) {
+                Ok(Outcome::Done(changed)) => return Ok(Some(*changed)),
+                Ok(Outcome::Waits(standing)) => {
+                    let woken = self.sleep(ask.name, &standing, &clock, patience);
+                    if let Ok(Woken::Interrupted) = woken {
+                        let ms = millis(clock.waited(self));
+                        ask.waited = Some(Waited { ms, why: "interrupted" });
+                        self.store().leave_line(ask, standing.denial);
+                        return Ok(None);
+                    }
+                    woken
+                }
+                // Who waits goes on waiting: a busy root is nothing but another reason to.
+                Err(error) if ask.waits && error.kind() == ErrorKind::Busy => self.pause(&clock, patience),
+                Err(error) => Err(error),
+            };
+            match woken {
+                Ok(Woken::Look) => {}
+                Ok(Woken::TimedOut) => {
+                    // One last look, which takes no for an answer.
+                    ask.waited = Some(Waited { ms: millis(clock.waited(self)), why: "timeout" });
+                    ask.waits = false;
+                }
+                Ok(Woken::Interrupted) => {
+                    self.store().give_up(ask);
+                    return Ok(None);
+                }
+                Err(error) => {
+                    self.store().give_up(ask);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until it is time for another look.
+    fn sleep(
+        &self,
+        name: &LockName,
+        standing: &Standing,
+        clock: &Clock,
+        patience: &mut Patience<'_>,
+    ) -> Result<Woken, Error> {
+        let cant_sleep = |source| Error::io("wait in", self.root(), source);
+        let bell = Bell::new().map_err(cant_sleep)?;
+        let Some(Armed { fd, tick }) = self.arm(&standing.cue, &bell) else { return Ok(Woken::Look) };
+        let store = self.store();
+        // It may have happened while we were arming; whoever is blocked on a pulse can't have missed that.
+        if !matches!(standing.cue, Cue::Pulse(_)) && store.stirs(name, standing) {
+            return Ok(Woken::Look);
+        }
+        let look_at = standing.left_ms.map(|left_ms| clock.waited(self) + Duration::from_millis(left_ms + 1));
+        let mut told = None;
+        loop {
+            let waited = clock.waited(self);
+            if let Some(tell) = patience.tell.as_mut()
+                && told.is_none_or(|at| waited >= at + LOOK)
+            {
+                told = Some(waited);
+                let (denial, ahead) = (&standing.denial, standing.ahead);
+                tell(&Waiting { name, denial, ahead, waited, left: clock.left(self) });
+            }
+            let to_look = look_at.map_or(tick, |at| at.saturating_sub(waited));
+            let nap = tick.min(clock.left(self)).min(to_look);
+            let mut fds = vec![bell.as_fd()];
+            fds.extend(fd.iter().map(OwnedFd::as_fd));
+            fds.extend(patience.alarm.as_ref().map(|alarm| alarm.fd()));
+            let ready = sleep_on(&fds, nap).map_err(cant_sleep)?;
+            let (alarm, cues) = match patience.alarm {
+                Some(_) => ready.split_last().map_or((false, [].as_slice()), |(alarm, cues)| (*alarm, cues)),
+                None => (false, ready.as_slice()),
+            };
+            let cued = cues.contains(&true);
+            if alarm && patience.alarm.as_mut().is_some_and(|alarm| alarm.went_off()) {
+                return Ok(Woken::Interrupted);
+            }
+            if cued || look_at.is_some_and(|at| clock.waited(self) >= at) {
+                return Ok(Woken::Look);
+            }
+            if clock.left(self).is_zero() {
+                return Ok(Woken::TimedOut);
+            }
+            if !alarm && store.stirs(name, standing) {
+                return Ok(Woken::Look);
+            }
+        }
+    }
+
+    /// Has the kernel wake us. `None`: what we would wait for has happened.
+    fn arm(&self, cue: &Cue, bell: &Bell) -> Option<Armed> {
+        let polls = Armed { fd: None, tick: POLL };
+        Some(match cue {
+            Cue::Pulse(path) => match self.disk().watch(path, bell) {
+                Ok(true) => Armed { fd: None, tick: LOOK },
+                Ok(false) => return None,
+                // There is no thread to be had, perhaps.
+                Err(_) => polls,
+            },
+            Cue::Process(pid) => match pidfd(*pid) {
+                Ok(Some(fd)) => Armed { fd: Some(fd), tick: LOOK },
+                Ok(None) => return None,
+                Err(_) => polls,
+            },
+            // inotify is limited per user.
+            Cue::File(path) => self.disk().changes(path).map_or(polls, |fd| Armed { fd: Some(fd), tick: LOOK }),
+            Cue::Time => polls,
+        })
+    }
+
+    /// Waits a little, because the root is busy.
+    fn pause(&self, clock: &Clock, patience: &mut Patience<'_>) -> Result<Woken, Error> {
+        let fds: Vec<BorrowedFd<'_>> = patience.alarm.iter().map(|alarm| alarm.fd()).collect();
+        let ready = sleep_on(&fds, POLL.min(clock.left(self)));
+        let ready = ready.map_err(|source| Error::io("wait in", self.root(), source))?;
+        if ready.contains(&true) && patience.alarm.as_mut().is_some_and(|alarm| alarm.went_off()) {
+            return Ok(Woken::Interrupted);
+        }
+        Ok(if clock.left(self).is_zero() { Woken::TimedOut } else { Woken::Look })
+    }
+}
+
+/// What wakes a sleeper beside its bell, and how often it looks by itself.
+struct Armed {
+    fd: Option<OwnedFd>,
+    tick: Duration,
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
