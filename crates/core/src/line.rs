@@ -12,11 +12,9 @@ pub const OFFER_MS_MAX: u64 = 2_000;
 pub struct Ticket {
     /// Its place: who has the lower number was first.
     pub number: u64,
-    /// It is stopped by a signal or a debugger and can't take anything now.
+    /// It is known to be unable to take anything now: stopped by a signal or a debugger.
     pub stopped: bool,
-    /// Whether it is stopped can be told from here. It can't across pid namespaces.
-    pub visible: bool,
-    /// The boot clock when somebody found the lock free and it didn't take it.
+    /// The monotonic clock when somebody found the lock free for it.
     pub offered_ms: Option<u64>,
 }
 
@@ -33,7 +31,7 @@ impl Ticket {
     }
 }
 
-/// Those ahead of ticket `mine` that count, first come first. Whoever has no ticket has everybody ahead.
+/// Those ahead of ticket `mine` that count, in the order of `tickets`, which is that of their numbers. Whoever has no ticket has everybody ahead.
 pub fn ahead(tickets: &[Ticket], mine: Option<u64>, now_ms: u64) -> impl DoubleEndedIterator<Item = &Ticket> {
     tickets.iter().filter(move |ticket| mine.is_none_or(|mine| ticket.number < mine) && ticket.counts(now_ms))
 }
@@ -56,7 +54,7 @@ mod tests {
     const NOW: u64 = 1_000_000;
 
     fn ticket(number: u64) -> Ticket {
-        Ticket { number, stopped: false, visible: true, offered_ms: None }
+        Ticket { number, stopped: false, offered_ms: None }
     }
 
     fn stopped(number: u64) -> Ticket {

@@ -45,7 +45,7 @@ pub struct Pulse {
     /// What it holds already: `name=lock_id,…`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub holds: String,
-    /// Boot clock when the lock was found free for it; see [`crate::line`].
+    /// Monotonic clock when the lock was found free for it; see [`crate::line`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_ms: Option<u64>,
 }

@@ -77,7 +77,7 @@ mod tests {
     fn link(holds: &str, waits_for: &str) -> Link {
         let json = br#"{"version":1,"owner":"a","process":{"pid":1,"start":1},"since":""}"#;
         let pulse = Pulse::parse(json).expect("a pulse");
-        let ticket = Ticket { number: 1, stopped: false, visible: true, offered_ms: None };
+        let ticket = Ticket { number: 1, stopped: false, offered_ms: None };
         Link { holds: name(holds), waits_for: name(waits_for), waiter: Waiter { pulse, ticket } }
     }
 

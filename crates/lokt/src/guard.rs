@@ -227,7 +227,12 @@ impl Shell {
             events.push_back(Event::Tick);
             while let Some(arrived) = inbox.take() {
                 if arrived.is_child() {
-                    events.extend(self.reap()?);
+                    let ended = self.reap()?;
+                    let is_over = ended.is_some();
+                    events.extend(ended);
+                    if is_over {
+                        break;
+                    }
                 } else {
                     let (number, from_terminal) = (arrived.number, arrived.from_terminal);
                     events.push_back(Event::Signal { number, ends: arrived.ends(), from_terminal });

@@ -20,7 +20,7 @@ use crate::root::leads_nowhere;
 use crate::store::change::{Ask, Changed};
 use crate::store::freezes::{FREEZES_DIR, Frozen, freeze_path};
 use crate::store::line::{LINE_DIR, Waiter};
-use crate::store::slot::{Found, Stored, held_if_unreadable};
+use crate::store::slot::{Depth, Found, Stored, held_if_unreadable};
 use crate::store::{LOCKS_DIR, Store, record_path};
 use crate::sys::disk::Disk;
 use crate::sys::keepers::{Keeper, keepers_of};
@@ -419,7 +419,7 @@ impl Lokt {
     /// What `lock` would say to this owner now, with the evidence. Changes nothing.
     pub fn outlook(&self, name: &LockName) -> Result<Outlook, Error> {
         let now = self.machine.now();
-        let view = self.store().view(name, &now, true)?.readable(name)?;
+        let view = self.store().view(name, &now, Depth::Line)?.readable(name)?;
         let id = LockId::default();
         let token = Fence::new(1).expect("one is a token");
         let decision =

@@ -107,8 +107,10 @@ impl Surroundings {
         if let Some(dir) = self.git_dir.as_ref().filter(|dir| !dir.is_empty()) {
             return common_of(&self.cwd.join(dir));
         }
+        let us = rustix::process::geteuid().as_raw();
         self.upwards().find_map(|dir| {
-            let repository = |mark: &str, git: &Path| if is_no_strangers(dir, mark) { common_of(git) } else { None };
+            let repository =
+                |mark: &str, git: &Path| if is_no_strangers(dir, mark, us) { common_of(git) } else { None };
             repository(".git", &dir.join(".git")).or_else(|| repository("HEAD", dir))
         })
     }
@@ -145,9 +147,8 @@ impl Surroundings {
 
 /// Does `mark` in `dir` belong to us, to root, or to whom the directory belongs? Anybody can put a repository into a directory like
 /// `/tmp`; in a colleague's project it is the colleague's.
-fn is_no_strangers(dir: &Path, mark: &str) -> bool {
+fn is_no_strangers(dir: &Path, mark: &str, us: u32) -> bool {
     let owner = |path: &Path| fs::symlink_metadata(path).map(|meta| meta.uid()).ok();
-    let us = rustix::process::geteuid().as_raw();
     owner(&dir.join(mark)).is_some_and(|uid| uid == us || uid == 0 || Some(uid) == owner(dir))
 }
 

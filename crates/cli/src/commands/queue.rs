@@ -91,7 +91,7 @@ fn in_line(lokt: &Lokt, line: &[Waiter]) -> Vec<InLine> {
             since: since.map(show_wall_seconds),
             waiting_sec: seconds_since(since, now.wall),
             reason: pulse.reason.clone().filter(|reason| !reason.is_empty()),
-            passed_over: !waiter.ticket.counts(now.boottime_ms),
+            passed_over: !waiter.ticket.counts(now.monotonic_ms),
         }
     };
     line.iter().enumerate().map(one).collect()
@@ -118,7 +118,7 @@ fn table(lokt: &Lokt, name: &str, entry: Option<&Entry>, line: &[Waiter]) -> Str
             clean(&pulse.owner),
             pulse.process.pid
         );
-        if !waiter.ticket.counts(now.boottime_ms) {
+        if !waiter.ticket.counts(now.monotonic_ms) {
             text.push_str(" [PASSED OVER]");
         }
         if let Some(reason) = pulse.reason.as_deref().filter(|reason| !reason.is_empty()) {

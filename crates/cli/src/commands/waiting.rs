@@ -18,7 +18,8 @@ const CLEAR: &str = "\r\x1b[K";
 /// Shows how a wait stands.
 pub(crate) struct Display<'a> {
     lokt: &'a Lokt,
-    live: bool,
+    /// Is there a terminal? Asked when there is something to show.
+    live: Option<bool>,
     /// When something was last said, and how long it had been waited then.
     said: Option<Duration>,
     waited: Duration,
@@ -26,12 +27,12 @@ pub(crate) struct Display<'a> {
 
 impl<'a> Display<'a> {
     pub(crate) fn new(lokt: &'a Lokt) -> Self {
-        Self { lokt, live: std::io::stderr().is_terminal(), said: None, waited: Duration::ZERO }
+        Self { lokt, live: None, said: None, waited: Duration::ZERO }
     }
 
     pub(crate) fn show(&mut self, waiting: &Waiting<'_>) {
         self.waited = waiting.waited;
-        if self.live {
+        if *self.live.get_or_insert_with(|| std::io::stderr().is_terminal()) {
             let line = self.line(waiting);
             say(&format!("{CLEAR}{}", fitting(&line)));
         } else if self.said.is_none_or(|at| waiting.waited >= at + REMINDER) {
@@ -44,7 +45,7 @@ impl<'a> Display<'a> {
 
     /// The wait is over.
     pub(crate) fn end(&self, name: &str, got: bool) {
-        match (self.said.is_some(), self.live) {
+        match (self.said.is_some(), self.live == Some(true)) {
             (false, _) => {}
             (true, true) => say(CLEAR),
             (true, false) if got => say(&format!("got lock {} after {}\n", quoted(name), duration::show(self.waited))),
@@ -78,7 +79,7 @@ impl<'a> Display<'a> {
     /// How many are ahead by now. On a terminal somebody looks.
     fn ahead(&self, name: &LockName) -> Option<usize> {
         let me = self.lokt.me().pid;
-        let line = self.lokt.queue(name).ok().filter(|_| self.live)?;
+        let line = self.lokt.queue(name).ok().filter(|_| self.live == Some(true))?;
         line.iter().position(|waiter| waiter.pulse.process.pid == me)
     }
 }

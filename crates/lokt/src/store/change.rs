@@ -21,7 +21,7 @@ use lokt_core::record;
 use lokt_core::time::Moment;
 
 use super::seat::{Place, Profile, Seat};
-use super::slot::{Stored, View};
+use super::slot::{Depth, Stored, View};
 use super::standing::{Standing, may_pass};
 use super::swap::{Commit, Prepared, Swapped};
 use super::tokens::Drawn;
@@ -34,6 +34,8 @@ use crate::sys::disk::NewFile;
 const PREPARE_TRIES: usize = 3;
 /// Somebody who doesn't know the mutex can get in between this often before we say so.
 const CHANGE_TRIES: usize = 32;
+/// One in so many guards, and every `lock`, looks for what killed processes left among the temp files.
+const TIDY_EVERY: u64 = 32;
 /// A prepared record older than this is written anew: its lease began when it was written.
 const PREPARED_MS_MAX: u64 = 1_000;
 
@@ -257,7 +259,7 @@ impl Store<'_> {
         let now = self.machine.now();
         let id = LockId::default();
         for (number, ask) in asks.iter().enumerate() {
-            let view = self.view(ask.name, &now, true)?.readable(ask.name)?;
+            let view = self.view(ask.name, &now, Depth::Line)?.readable(ask.name)?;
             let facts = view.facts(now, &id, FENCE_UNUSED, ask.ticket());
             if matches!(decide(&ask.intent_now(FENCE_UNUSED), facts, self.me, &Policy::NAMED), Decision::Deny(_)) {
                 return Ok(Some(number));
@@ -277,7 +279,7 @@ impl Store<'_> {
         let path = record_path(name);
         let takes = takes(&ask.intent);
         let now = self.machine.now();
-        let mut view = self.view(name, &now, takes)?;
+        let mut view = self.view(name, &now, depth(&ask.intent))?;
         if !matches!(ask.intent, Intent::Unlock(Breaking::Force, _)) {
             view = view.readable(name)?;
         }
@@ -295,7 +297,7 @@ impl Store<'_> {
         if takes {
             self.clear_line(name, &view.line);
             if matches!(decision, Decision::Deny(Denial::Queued { .. }))
-                && let Some(head) = to_offer(&view.line.tickets(), ask.ticket(), now.boottime_ms)
+                && let Some(head) = to_offer(&view.line.tickets(), ask.ticket(), now.monotonic_ms)
             {
                 self.offer(name, &view.line, head, &now);
             }
@@ -316,7 +318,7 @@ impl Store<'_> {
                     counted = self.seat_holder(ask, drawn, &now)?;
                     next.pulse = ask.seat.as_ref().map(Seat::reference);
                 }
-                if takes {
+                if takes && (!ask.beats || next_token.get().is_multiple_of(TIDY_EVERY)) {
                     self.tidy();
                 }
                 let prepared =
@@ -358,7 +360,10 @@ impl Store<'_> {
                         });
                     }
                 }
-                self.forget_pulse(view.found.hold(), next);
+                // Our own goes with our seat.
+                if !matches!(ask.intent, Intent::Release(_)) {
+                    self.forget_pulse(view.found.hold(), next);
+                }
                 if drawn.as_ref().is_some_and(Drawn::raises) {
                     self.tidy_held(&now);
                 }
@@ -595,6 +600,14 @@ pub(super) fn replaces_what_outlives(view: &View, next: Option<&Hold>) -> bool {
     let foreign =
         || view.found.hold().is_some_and(Hold::is_foreign) && view.found.holder().is_some_and(|holder| holder.lives());
     next.is_some_and(|next| next.has(PartKind::Owner)) && (view.found.elapsed.owner.runs() || foreign())
+}
+
+fn depth(intent: &Intent) -> Depth {
+    match intent {
+        Intent::Lock(_) | Intent::Guard(..) => Depth::Line,
+        Intent::Renew(_) | Intent::Release(_) => Depth::Grip,
+        Intent::Unlock(..) | Intent::UnlockFor(_) | Intent::Prune => Depth::Holder,
+    }
 }
 
 fn takes(intent: &Intent) -> bool {

@@ -42,7 +42,7 @@ impl Line {
 
     /// How many make the holder of ticket `mine` wait.
     pub(crate) fn ahead(&self, mine: Option<u64>, now: &Moment) -> usize {
-        ahead(&self.tickets(), mine, now.boottime_ms).count()
+        ahead(&self.tickets(), mine, now.monotonic_ms).count()
     }
 }
 
@@ -95,8 +95,10 @@ impl Store<'_> {
         let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX) else { return Seen::Nothing };
         let Some(pulse) = Pulse::parse(&content.bytes) else { return Seen::Nothing };
         let visible = pulse.pid_ns.is_some() && pulse.pid_ns == self.me.pid_ns;
-        let stopped = visible && self.machine.process(pulse.process.pid).is_some_and(ProcessStat::is_stopped);
-        let ticket = Ticket { number, stopped, visible, offered_ms: pulse.offered_ms };
+        // A dead process whose forked child keeps the ticket can't take anything either.
+        let can_act = |stat: ProcessStat| !stat.is_stopped() && !stat.has_ended() && stat.may_be(pulse.process.start);
+        let stopped = visible && !self.machine.process(pulse.process.pid).is_some_and(can_act);
+        let ticket = Ticket { number, stopped, offered_ms: pulse.offered_ms };
         Seen::Waits(Box::new(Waiter { pulse, ticket }))
     }
 }

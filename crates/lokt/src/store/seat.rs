@@ -174,7 +174,7 @@ impl Store<'_> {
     pub(super) fn offer(&self, name: &LockName, line: &Line, number: u64, now: &Moment) {
         let waiter = line.waiters.iter().find(|waiter| waiter.ticket.number == number);
         if let Some(waiter) = waiter {
-            let pulse = Pulse { offered_ms: Some(now.boottime_ms), ..waiter.pulse.clone() };
+            let pulse = Pulse { offered_ms: Some(now.monotonic_ms), ..waiter.pulse.clone() };
             // Whoever can't write it down leaves it to the next one who looks.
             let _ = self.disk.overwrite(&ticket_path(name.as_str(), number), &pulse.encode());
         }

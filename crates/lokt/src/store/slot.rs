@@ -54,6 +54,17 @@ pub(crate) enum ProcessEnd {
     Unknown,
 }
 
+/// How much a question needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Is the hold still the one in the caller's hand? The record says so by itself.
+    Grip,
+    /// Who holds it, and does it live?
+    Holder,
+    /// And who is ahead? Without the line no answer.
+    Line,
+}
+
 /// Everything about a name at one moment.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -127,31 +138,43 @@ pub(crate) fn held_if_unreadable(error: Error, name: &LockName) -> Error {
 }
 
 impl Store<'_> {
-    /// Looks at everything about `name`. Whoever `takes` must know the line; nobody else is kept from ending a hold by one that can't
-    /// be read.
-    pub(crate) fn view(&self, name: &LockName, now: &Moment, takes: bool) -> Result<View, Error> {
-        Ok(View {
-            found: self.find(&record_path(name), name.as_str(), now),
-            frozen: self.freeze(name, now),
-            line: self.line(name).or_else(|error| if takes { Err(error) } else { Ok(Line::default()) })?,
+    /// Looks at everything about `name` that the caller's question needs.
+    pub(crate) fn view(&self, name: &LockName, now: &Moment, depth: Depth) -> Result<View, Error> {
+        let path = record_path(name);
+        Ok(match depth {
+            Depth::Grip => {
+                let found = self.find_record(&path, name.as_str(), now);
+                View { found, frozen: None, line: Line::default() }
+            }
+            // Nobody is kept from ending a hold by a line that can't be read.
+            Depth::Holder | Depth::Line => View {
+                found: self.find(&path, name.as_str(), now),
+                frozen: self.freeze(name, now),
+                line: self
+                    .line(name)
+                    .or_else(|error| if depth == Depth::Line { Err(error) } else { Ok(Line::default()) })?,
+            },
         })
     }
 
-    /// Reads a record and finds out about its hold. Its name is that of the file, whatever the record says.
+    /// Reads a record and finds out about its hold.
     pub(crate) fn find(&self, path: &str, name: &str, now: &Moment) -> Found {
-        let (mut stored, content) = self.read(path, now);
-        if let Stored::Held(hold) = &mut stored {
-            name.clone_into(&mut hold.name);
-        }
-        let mut found =
-            Found { stored, content, liveness: Liveness::Unknown, elapsed: Elapsed::NOTHING, end: ProcessEnd::Unknown };
-        if let Stored::Held(hold) = &found.stored {
-            found.elapsed = Elapsed::of(hold, now, self.me);
-            if hold.has(PartKind::Process) {
-                (found.liveness, found.end) = self.liveness(hold);
-            }
+        let mut found = self.find_record(path, name, now);
+        if let Some(hold) = found.hold().filter(|hold| hold.has(PartKind::Process)) {
+            (found.liveness, found.end) = self.liveness(hold);
         }
         found
+    }
+
+    /// Reads a record, without asking about its process. Its name is that of the file, whatever the record says.
+    fn find_record(&self, path: &str, name: &str, now: &Moment) -> Found {
+        let (mut stored, content) = self.read(path, now);
+        let mut elapsed = Elapsed::NOTHING;
+        if let Stored::Held(hold) = &mut stored {
+            name.clone_into(&mut hold.name);
+            elapsed = Elapsed::of(hold, now, self.me);
+        }
+        Found { stored, content, liveness: Liveness::Unknown, elapsed, end: ProcessEnd::Unknown }
     }
 
     fn read(&self, path: &str, now: &Moment) -> (Stored, Option<Content>) {

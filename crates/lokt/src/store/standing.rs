@@ -2,7 +2,7 @@
 
 use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::{Hold, PartKind};
-use lokt_core::line::{Ticket, predecessor};
+use lokt_core::line::predecessor;
 use lokt_core::name::LockName;
 use lokt_core::time::Moment;
 
@@ -18,8 +18,10 @@ pub(crate) struct Standing {
     pub(crate) denial: Denial,
     /// How many living waiters are ahead.
     pub(crate) ahead: usize,
-    /// Whom it waits for; the head waits for the holder.
-    pub(crate) predecessor: Option<Ticket>,
+    /// Its own ticket.
+    mine: u64,
+    /// Whose ticket it waits for; the head waits for the holder.
+    predecessor: Option<u64>,
     pub(crate) cue: Cue,
     /// When the way may be free by the mere passing of time.
     pub(crate) left_ms: Option<u64>,
@@ -47,9 +49,9 @@ impl Standing {
     pub(super) fn of(name: &LockName, view: &View, denial: Denial, mine: u64, now: &Moment) -> Self {
         let tickets = view.line.tickets();
         let ahead = tickets.iter().filter(|ticket| ticket.number < mine).count();
-        let predecessor = predecessor(&tickets, mine, now.boottime_ms);
-        let cue = match (&predecessor, &denial) {
-            (Some(ticket), _) => Cue::Pulse(ticket_path(name.as_str(), ticket.number)),
+        let predecessor = predecessor(&tickets, mine, now.monotonic_ms).map(|ticket| ticket.number);
+        let cue = match (predecessor, &denial) {
+            (Some(number), _) => Cue::Pulse(ticket_path(name.as_str(), number)),
             (None, Denial::Held(holder)) => holder_cue(name, view, holder),
             (None, Denial::Frozen(_)) => Cue::File(freeze_path(name)),
             (None, _) => Cue::Time,
@@ -59,7 +61,7 @@ impl Standing {
             Denial::Frozen(Some(freeze)) => freeze.elapsed.left_ms(),
             _ => None,
         };
-        Self { denial, ahead, predecessor, cue, left_ms }
+        Self { denial, ahead, mine, predecessor, cue, left_ms }
     }
 }
 
@@ -74,18 +76,17 @@ fn holder_cue(name: &LockName, view: &View, holder: &Holder) -> Cue {
 }
 
 impl Store<'_> {
-    /// Should a waiter look again, although nothing woke it? Asked once a second, without the mutex. Only the head, and whoever can't
-    /// tell whether the one before it is stopped, looks at the record.
+    /// Should a waiter look again, although nothing woke it? Asked once a second, without the mutex. Everybody looks at the record: who
+    /// stands before us may be unable to, in ways that nobody sees, and has to be offered the lock to be passed over.
     pub(crate) fn stirs(&self, name: &LockName, standing: &Standing) -> bool {
         let now = self.machine.now();
-        if let Some(before) = &standing.predecessor {
-            match self.ticket(name, before.number) {
-                // It is gone, or granted: whoever is blocked on its pulse knows.
-                None => {}
-                Some(ticket) if !ticket.counts(now.boottime_ms) => return true,
-                Some(ticket) if ticket.visible => return false,
-                Some(_) => {}
-            }
+        // Somebody found the lock free for us: a note that we let stand would pass us over later.
+        if self.ticket(name, standing.mine).is_some_and(|ticket| ticket.offered_ms.is_some()) {
+            return true;
+        }
+        let before = standing.predecessor.and_then(|number| self.ticket(name, number));
+        if before.is_some_and(|ticket| !ticket.counts(now.monotonic_ms)) {
+            return true;
         }
         let found = self.find(&record_path(name), name.as_str(), &now);
         let held = match &found.stored {

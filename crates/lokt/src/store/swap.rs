@@ -60,9 +60,11 @@ pub(super) enum Swapped {
 impl Store<'_> {
     /// Puts `next` where the judged record is. Only inside the mutex.
     pub(super) fn swap(&self, commit: Commit<'_>) -> Result<Swapped, Error> {
-        let judged = match &commit.view.found.content {
-            Some(content) => Some(content.stamp),
-            None => self.disk.stamp(commit.path).at("look at", self.root, commit.path)?,
+        let judged = match (&commit.view.found.content, &commit.view.found.stored) {
+            (Some(content), _) => Some(content.stamp),
+            // A publication finds out if this isn't true any more.
+            (None, Stored::Free) => None,
+            (None, _) => self.disk.stamp(commit.path).at("look at", self.root, commit.path)?,
         };
         let Some(next) = commit.next else {
             // What we don't understand is kept for people to look at, a newer program's record too.

@@ -11,12 +11,16 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use lokt_core::hold::{Identity, default_agent_id};
 use lokt_core::time::Moment;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The initial time namespace's inode: boot clocks read there mean the same to everyone who is there too.
 const TIME_NS_INITIAL: u64 = 0xEFFF_FFFA;
+
+/// What one read asks for: more than `/proc` says about a process in one line.
+const PROC_BYTES_MAX: usize = 4096;
 
 /// What the kernel says about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,8 +94,10 @@ pub(crate) fn pidfd(pid: i64) -> io::Result<Option<OwnedFd>> {
 /// The login name of the user that this process runs as, from the passwd file. A static binary has no name service to ask.
 pub fn login_name() -> Option<String> {
     let uid = rustix::process::geteuid().as_raw();
-    let passwd = fs::read("/etc/passwd").unwrap_or_default();
-    user_name(&String::from_utf8_lossy(&passwd), uid)
+    let found = |passwd: &[u8]| user_name(&String::from_utf8_lossy(passwd), uid);
+    // A system without many users has all of them in the first read.
+    let start = read_once("/etc/passwd")?;
+    if start.len() < PROC_BYTES_MAX { found(&start) } else { found(&fs::read("/etc/passwd").unwrap_or_default()) }
 }
 
 fn user_name(passwd: &str, uid: u32) -> Option<String> {
@@ -146,12 +152,20 @@ pub(super) fn process_stat(pid: i64) -> Option<ProcessStat> {
     }
     let view = proc_view();
     // A process may call itself something that is no text.
-    let text = view.ours.then(|| fs::read(format!("/proc/{pid}/stat")).ok()).flatten();
+    let text = view.ours.then(|| read_once(&format!("/proc/{pid}/stat"))).flatten();
     match text.and_then(|text| parse_stat(&String::from_utf8_lossy(&text))) {
         Some(stat) if view.starts => Some(stat),
         Some(stat) => Some(ProcessStat { start: 0, ..stat }),
         None => exists(pid).then_some(ProcessStat { state: '?', start: 0 }),
     }
+}
+
+/// The beginning of a file: all of it, if it is one of the small ones of `/proc`. Reading until the end would take twice as many calls.
+fn read_once(path: &str) -> Option<Vec<u8>> {
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut bytes = Vec::with_capacity(PROC_BYTES_MAX);
+    rustix::io::read(&fd, rustix::buffer::spare_capacity(&mut bytes)).ok()?;
+    Some(bytes)
 }
 
 fn exists(pid: i64) -> bool {
@@ -176,7 +190,8 @@ fn parse_stat(stat: &str) -> Option<ProcessStat> {
 pub fn identity(owner: String, agent_id: Option<String>) -> Identity {
     let pid = i64::from(rustix::process::getpid().as_raw_nonzero().get());
     let pid_start = process_stat(pid).map_or(0, |stat| stat.start);
-    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned());
+    let boot_id = read_once("/proc/sys/kernel/random/boot_id");
+    let boot_id = boot_id.and_then(|id| String::from_utf8(id).ok()).map(|id| id.trim().to_owned());
     Identity {
         owner,
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -17,18 +17,16 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The root's mutex, held; dropping lets go.
 pub struct Inside {
     lock: Option<Box<dyn Unlock>>,
-    // Undone in this order: everything deliverable again but terminal stops, then those too.
     _signals: Blocked,
-    _stops: Blocked,
 }
 
 impl Inside {
     /// Takes the mutex.
     pub fn enter(disk: &dyn Disk, patience: Duration) -> Result<Self, NoMutex> {
         // While waiting Ctrl-C must work, but Ctrl-Z must not stop us at the very moment when the lock is ours.
-        let stops = Blocked::stops();
+        let signals = Blocked::stops();
         let lock = disk.lock(patience)?;
-        Ok(Self { lock: Some(lock), _signals: Blocked::all(), _stops: stops })
+        Ok(Self { lock: Some(lock), _signals: signals.and_all() })
     }
 }
 

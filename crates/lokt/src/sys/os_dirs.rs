@@ -3,7 +3,7 @@
 //! Modes: directories 0700 and files 0600; in a root whose directory is group-writable 2770 and 0660, with the root's group. Files
 //! made by the superuser are given to the root's owner, so that a `sudo lokt` doesn't lock its user out.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) const PLAIN: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(O
 /// The root as it was found, with the directories below it that were used.
 pub(super) struct Opened {
     pub(super) root: OwnedFd,
-    pub(super) dirs: Mutex<HashMap<String, Arc<OwnedFd>>>,
+    pub(super) dirs: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
     pub(super) ownership: Ownership,
     pub(super) mount: Mount,
 }
@@ -180,7 +180,8 @@ impl Ownership {
 pub(super) fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     retry_on_intr(|| openat(parent, name, flags, Mode::empty())).map_err(|error| {
-        let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(|_| error == Errno::NOTDIR);
+        let look = || statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let found = (error == Errno::NOTDIR).then(look).flatten();
         match found.map(|stat| kind_of(&stat).unwrap_or("a file")) {
             Some(kind) => io::Error::new(io::ErrorKind::NotADirectory, format!("{name} is {kind}, not a directory")),
             None => error.into(),

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, getpid, getrlimit, getsid};
 
 use super::inherited::listen_to_children;
 use crate::wait::Alarm;
@@ -17,23 +17,20 @@ pub(super) struct Blocked {
 }
 
 impl Blocked {
-    /// Blocks every signal that can be blocked.
-    pub(super) fn all() -> Self {
-        Self::these(SigSet::all())
-    }
-
     /// Blocks what a terminal sends to stop a process; Ctrl-C still ends it.
     pub(super) fn stops() -> Self {
         let mut stops = SigSet::empty();
         for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
             stops.add(signal);
         }
-        Self::these(stops)
+        // Going on without is better than not going on: a signal inside the mutex costs others time, never safety.
+        Self { before: stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
     }
 
-    fn these(set: SigSet) -> Self {
-        // Going on without is better than not going on: a signal inside the mutex costs others time, never safety.
-        Self { before: set.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
+    /// Blocks every signal that can be blocked, until the same end.
+    pub(super) fn and_all(self) -> Self {
+        let _ = SigSet::all().thread_block();
+        self
     }
 }
 
@@ -119,7 +116,7 @@ impl Inbox {
             let info = self.fd.read_signal().ok()??;
             let arrived = Arrived {
                 number: i32::try_from(info.ssi_signo).unwrap_or(0),
-                from_terminal: info.ssi_code == SI_KERNEL,
+                from_terminal: info.ssi_code == SI_KERNEL && !is_hangup_for_us_alone(info.ssi_signo),
             };
             if arrived.is_child() || !is_ignored(arrived.number) {
                 return Some(arrived);
@@ -153,6 +150,11 @@ impl Alarm for Inbox {
         }
         false
     }
+}
+
+/// When a terminal goes away (a dropped connection), only the leader of its session is told; everyone else when the leader has ended.
+fn is_hangup_for_us_alone(signal: u32) -> bool {
+    i32::try_from(signal) == Ok(Signal::SIGHUP as i32) && getsid(None).is_ok_and(|session| session == getpid())
 }
 
 /// Is this signal ignored by this process? Asked when one arrives, because most guards never get any.
