@@ -4,3 +4,4 @@
 //! hold in all of them. `cargo run -p lokt-model` prints how many states that were, and which mistakes would have been found.
 
 pub mod named;
+mod run;

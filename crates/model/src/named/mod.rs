@@ -31,7 +31,6 @@ mod flaw;
 mod judge;
 mod record;
 mod representative;
-mod run;
 mod state;
 mod step;
 mod truth;
@@ -39,11 +38,12 @@ mod witness;
 
 use stateright::{Model, Property};
 
+use crate::run;
+pub use crate::run::Survey;
 pub use action::Action;
 pub use bounds::Bounds;
 pub use disk::{Disk, Entry, Version};
 pub use flaw::Flaw;
-pub use run::{Survey, Trail, hunt, survey};
 pub use state::{Breaks, Client, Op, Phase, Plan, State};
 pub use truth::{Claim, Claimant, Truth};
 
@@ -57,6 +57,9 @@ pub const NO_LOST_THIEF: &str = "no-lost-thief";
 pub const OWN_TOKEN: &str = "own-token";
 /// No hold goes on under a token that was overtaken.
 pub const NO_RETURN: &str = "no-return";
+
+/// A shortest way to a broken promise.
+pub type Trail = run::Trail<Action>;
 
 /// The model: how far, and with which mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,4 +180,14 @@ impl Model for Named {
         }
         properties
     }
+}
+
+/// Goes through every state on that many threads.
+pub fn survey(model: Named, threads: usize) -> Survey {
+    run::survey(model, &run::Way::Deep(representative::representative), threads)
+}
+
+/// Looks for a shortest way to a state that breaks `promise`; `None` if there is none within the bounds.
+pub fn hunt(model: Named, promise: &'static str) -> Option<Trail> {
+    run::hunt(model, promise)
 }

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::hash::Hash;
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
-
-use super::representative::representative;
-use super::{Action, Named};
 
 /// What was found by going through every state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +33,31 @@ impl fmt::Display for Survey {
     }
 }
 
+/// How to go through the states.
+pub(crate) enum Way<M: Model> {
+    /// To the end of one run after another, with one state for all that have the same representative. For runs that end soon.
+    Deep(fn(&M::State) -> M::State),
+    /// All states of one distance after another. For runs without an end.
+    Broad,
+}
+
 /// Goes through every state on that many threads.
-pub fn survey(model: Named, threads: usize) -> Survey {
-    let checker = model.checker().threads(threads).symmetry_fn(representative).spawn_dfs().join();
+pub(crate) fn survey<M>(model: M, way: &Way<M>, threads: usize) -> Survey
+where
+    M: Model<State: Hash + Clone + PartialEq + Send + Sync, Action: Clone + PartialEq> + Copy + Send + Sync + 'static,
+{
+    let builder = model.checker().threads(threads);
+    match way {
+        Way::Deep(representative) => summary(&model, &builder.symmetry_fn(*representative).spawn_dfs().join()),
+        Way::Broad => summary(&model, &builder.spawn_bfs().join()),
+    }
+}
+
+fn summary<M: Model>(model: &M, checker: &impl Checker<M>) -> Survey
+where
+    M::State: Hash + Clone + PartialEq,
+    M::Action: Clone + PartialEq,
+{
     let found: BTreeSet<_> = checker.discoveries().into_keys().collect();
     let named = |expectation: Expectation| {
         let properties = model.properties().into_iter();
@@ -54,16 +74,19 @@ pub fn survey(model: Named, threads: usize) -> Survey {
 
 /// A shortest way to a broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trail {
+pub struct Trail<A> {
     /// How many states were looked at until it was found.
     pub states: usize,
     /// The way.
-    pub actions: Vec<Action>,
+    pub actions: Vec<A>,
 }
 
 /// Looks for a shortest way to a state that breaks `promise`; `None` if there is none within the bounds.
-pub fn hunt(model: Named, promise: &'static str) -> Option<Trail> {
-    let mut best: Option<Trail> = None;
+pub(crate) fn hunt<M>(model: M, promise: &'static str) -> Option<Trail<M::Action>>
+where
+    M: Model<State: Hash + Clone + PartialEq + Send + Sync, Action: Clone + PartialEq> + Copy + Send + Sync + 'static,
+{
+    let mut best: Option<Trail<M::Action>> = None;
     loop {
         let builder = model.checker().finish_when(HasDiscoveries::AnyOf([promise].into()));
         // The checker goes on for a while after it has found one, and keeps the last. Its depth counts states, not steps.
@@ -79,7 +102,7 @@ pub fn hunt(model: Named, promise: &'static str) -> Option<Trail> {
     }
 }
 
-impl fmt::Display for Trail {
+impl<A: fmt::Display> fmt::Display for Trail<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.actions.iter().enumerate().try_for_each(|(step, action)| writeln!(f, "{:>4}. {action}", step + 1))
     }
