@@ -1,0 +1,55 @@
+//! Prints what the models have looked at, and how they find known mistakes. `--large` looks further, for minutes.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::time::Instant;
+
+use lokt_model::line::{self, Queue};
+use lokt_model::named::{self, Named, Survey};
+
+/// One per core of the smallest machine that runs this.
+const THREADS: usize = 2;
+
+fn main() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let large = std::env::args().any(|word| word == "--large");
+
+    writeln!(out, "named locks as they are: three clients, kill at every step")?;
+    for bounds in named::Bounds::USUAL.into_iter().chain(named::Bounds::LARGE.into_iter().filter(|_| large)) {
+        surveyed(&mut out, bounds, || named::survey(Named::new(bounds), THREADS))?;
+    }
+    writeln!(out, "\nnamed locks with one mistake")?;
+    for (flaw, promise) in named::Flaw::ALL {
+        let trail = named::hunt(Named::new(flaw.bounds()).with_flaw(flaw), promise);
+        hunted(&mut out, flaw.as_str(), promise, trail.map(|trail| (trail.actions.len(), trail.states)))?;
+    }
+
+    writeln!(out, "\nthe line as it is: runs of any length")?;
+    let further = line::Bounds::LONG.into_iter().chain(line::Bounds::LARGE.into_iter().filter(|_| large));
+    for bounds in line::Bounds::USUAL.into_iter().chain(further) {
+        surveyed(&mut out, bounds, || line::survey(Queue::new(bounds), THREADS))?;
+    }
+    writeln!(out, "\nthe line with one mistake")?;
+    for (flaw, promise) in line::Flaw::ALL {
+        let trail = line::hunt(Queue::new(flaw.bounds()).with_flaw(flaw), promise);
+        hunted(&mut out, flaw.as_str(), promise, trail.map(|trail| (trail.actions.len(), trail.states)))?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long it took is for people to read; nothing depends on it")]
+fn surveyed(out: &mut impl Write, bounds: impl Display, survey: impl FnOnce() -> Survey) -> io::Result<()> {
+    let began = Instant::now();
+    let survey = survey();
+    writeln!(out, "  {bounds}: {survey}; {:.1} s", began.elapsed().as_secs_f64())
+}
+
+/// `trail` is the steps and the states until it was found.
+fn hunted(out: &mut impl Write, flaw: &str, promise: &str, trail: Option<(usize, usize)>) -> io::Result<()> {
+    match trail {
+        Some((steps, states)) => {
+            writeln!(out, "  {flaw:36} breaks {promise} in {steps} steps, found in {states} states")
+        }
+        None => writeln!(out, "  {flaw:36} is NOT found"),
+    }
+}
