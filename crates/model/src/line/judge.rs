@@ -1,5 +1,7 @@
 //! From what a process reads to what it is told: the facts, the real `decide`, the real rules of the line.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use lokt_core::decide::{Bearer, Decision, Facts, Grip, Intent, Line, Policy, Slot, Terms, decide};
 use lokt_core::denial::{Denial, Holder};
@@ -66,7 +68,7 @@ pub(super) fn line_before(tickets: &[Ticket], mine: Option<u8>) -> Line {
 /// A guard's end: is there something to remove?
 pub(super) fn releases(model: Queue, state: &State, number: u8) -> bool {
     let hold = hold_of(number);
-    let grip = Grip { lock_id: hold.lock_id, token: hold.token, pulse: hold.pulse };
+    let grip = Grip { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };
     let intent = Intent::Release(grip);
     let decision =
         with_facts(model, state, number, Line::default(), |facts, me| decide(&intent, facts, me, &Policy::NAMED));
@@ -90,7 +92,7 @@ fn with_facts<R>(
 ) -> R {
     let me = identity(number);
     let hold = state.record.map(hold_of);
-    let (liveness, elapsed) = match (state.record, &hold) {
+    let (liveness, elapsed) = match (state.record, hold) {
         (Some(record), Some(hold)) => {
             (liveness(model.flaw, state.with(record), hold, &me), Elapsed::of(hold, &moment(), &me))
         }
@@ -98,7 +100,7 @@ fn with_facts<R>(
     };
     let fresh_id = lock_id(number);
     let facts = Facts {
-        slot: hold.as_ref().map_or(Slot::Free, Slot::Held),
+        slot: hold.map_or(Slot::Free, Slot::Held),
         liveness,
         elapsed,
         frozen: None,
@@ -134,8 +136,14 @@ fn clues(pulse: PulseClue, process: &Process) -> Clues {
     Clues { pulse, holder: seen(guard), command: Some(seen(command)) }
 }
 
-/// The hold of a guard with that pulse: what `decide` wants stored when it finds nothing.
-fn hold_of(number: u8) -> Hold {
+/// The hold of a guard with that pulse. There are few of them and many looks at them.
+fn hold_of(number: u8) -> &'static Hold {
+    static HOLDS: LazyLock<Vec<Hold>> = LazyLock::new(|| (GONE..16).map(new_hold).collect());
+    &HOLDS[usize::from(number)]
+}
+
+/// What `decide` wants stored when it finds nothing.
+fn new_hold(number: u8) -> Hold {
     let intent = Intent::Guard(Terms::default(), bearer(number));
     let facts = Facts {
         slot: Slot::Free,
