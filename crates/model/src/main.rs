@@ -25,8 +25,8 @@ fn main() -> io::Result<()> {
     }
 
     writeln!(out, "\nthe line as it is: runs of any length")?;
-    let further = line::Bounds::LONG.into_iter().chain(line::Bounds::LARGE.into_iter().filter(|_| large));
-    for bounds in line::Bounds::USUAL.into_iter().chain(further) {
+    let further = line::Bounds::LARGE.into_iter().filter(|_| large);
+    for bounds in line::Bounds::USUAL.into_iter().chain([line::Bounds::LONG]).chain(further) {
         surveyed(&mut out, bounds, || line::survey(Queue::new(bounds), THREADS))?;
     }
     writeln!(out, "\nthe line with one mistake")?;

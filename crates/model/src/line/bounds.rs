@@ -39,11 +39,10 @@ impl Bounds {
     pub const UNSEEN: Self = Self { stops: Stops::Unseen, ..Self::WORLD };
     /// What is looked at with every change.
     pub const USUAL: [Self; 4] = [Self::KERNEL, Self::WORLD, Self::APART, Self::UNSEEN];
-    /// What takes longer: one process more.
-    pub const LONG: [Self; 2] =
-        [Self { processes: 5, ..Self::KERNEL }, Self { processes: 4, strays: false, ..Self::WORLD }];
-    /// What takes minutes.
-    pub const LARGE: [Self; 1] = [Self { processes: 4, ..Self::WORLD }];
+    /// What takes longer: a fourth process.
+    pub const LONG: Self = Self { processes: 4, strays: false, ..Self::WORLD };
+    /// What takes minutes: one process more, without anything else and with everything else.
+    pub const LARGE: [Self; 2] = [Self { processes: 5, ..Self::KERNEL }, Self { processes: 4, ..Self::WORLD }];
 }
 
 impl fmt::Display for Bounds {
