@@ -6,11 +6,12 @@
 Each row runs its candidates one after the other, round after round, so that a noisy moment hits all of them; the figure is the
 ratio of medians. Files are made below the current directory's file system (or --dir).
 """
-import argparse, glob, os, shutil, statistics, subprocess, sys, tempfile, time
+import argparse, fcntl, glob, os, resource, shutil, statistics, sys, tempfile, time
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--dir", default=".", help="where to make the files (the disk that is measured)")
 parser.add_argument("--rounds", type=int, default=300)
+parser.add_argument("--waiters", type=int, default=10_000, help="how many waiters of other names")
 parser.add_argument("--locks", type=int, default=10_000, help="how many locks for the status row")
 options = parser.parse_args()
 
@@ -24,7 +25,8 @@ def built(name):
     return max(found, key=os.path.getmtime)
 
 
-lokt, read_all, flock, true = built("lokt"), built("read_all"), shutil.which("flock"), shutil.which("true")
+lokt, read_all, flock = built("lokt"), built("read_all"), shutil.which("flock")
+true, sleep = shutil.which("true"), shutil.which("sleep")
 work = tempfile.mkdtemp(prefix="lokt-bench-", dir=options.dir)
 env = {"PATH": os.environ["PATH"], "LOKT_ROOT": f"{work}/root", "LOKT_OWNER": "bench"}
 null = os.open(os.devnull, os.O_RDWR)
@@ -69,8 +71,55 @@ def two_flocks():
     run(flock, "-n", f"{work}/f", true)
 
 
+def guard(*flags):
+    run(lokt, "guard", "x", *flags, "--", true)
+
+
+def together(count, *words):
+    """Starts so many at once and waits for all of them."""
+    pids = [os.posix_spawn(words[0], words, env, file_actions=quiet) for _ in range(count)]
+    for pid in pids:
+        _, status = os.waitpid(pid, 0)
+        if status != 0:
+            sys.exit(f"{words} ended with {os.waitstatus_to_exitcode(status)}")
+
+
+def waiters_elsewhere(count):
+    """One living waiter in the line of each of so many other names; this process keeps their pulses."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 200), hard))
+    start = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
+    process = f'{{"pid":{os.getpid()},"start":{start}}}'
+    pulses = []
+    for n in range(count):
+        os.makedirs(f"{work}/root/state/line/other{n}")
+        pulse = open(f"{work}/root/state/line/other{n}/{n + 1}", "w")
+        pulse.write(f'{{"version":1,"name":"other{n}","owner":"o","process":{process},"since":"2026-01-01T00:00:00Z"}}\n')
+        pulse.flush()
+        fcntl.flock(pulse, fcntl.LOCK_EX)
+        pulses.append(pulse)
+    return pulses
+
+
 rows = []
 try:
+    m = medians(options.rounds, guard=guard, leased=lambda: guard("--ttl", "5m"),
+                flock=lambda: run(flock, "-n", f"{work}/f", true))
+    rows.append(("`lokt guard x -- true`", m["guard"], "`flock -n f true`", m["flock"], 1.0))
+    rows.append(("`lokt guard x --ttl 5m -- true`", m["leased"], "`flock -n f true`", m["flock"], 1.0))
+
+    m = medians(max(5, options.rounds // 30), guard=lambda: together(50, lokt, "guard", "x", "--wait", "--", sleep, "0.02"),
+                flock=lambda: together(50, flock, f"{work}/f", sleep, "0.02"))
+    rows.append(("50 guards at once, each `sleep 0.02`", m["guard"], "50 `flock f sleep 0.02`", m["flock"], 1.05))
+
+    alone = medians(options.rounds, guard=guard)
+    pulses = waiters_elsewhere(options.waiters)
+    beside = medians(options.rounds, guard=guard)
+    what = f"a guard beside {options.waiters} other names' waiters"
+    rows.append((what, beside["guard"], "beside none", alone["guard"], 1.1))
+    for pulse in pulses:
+        pulse.close()
+
     m = medians(options.rounds, lokt=lock_unlock, flock=two_flocks, plain=lambda: create(False), synced=lambda: create(True),
                 true=lambda: run(true))
     rows.append(("`lokt lock` + `lokt unlock`", m["lokt"], "two runs of `flock -n f true`", m["flock"], 1.5))
