@@ -432,13 +432,14 @@ impl Store<'_> {
     fn finish(&self, name: &LockName, pending: Pending) -> Result<Changed, Error> {
         let Pending { decision, view, file, aside, trail, left, waited } = pending;
         left.iter().for_each(Seat::let_go);
+        let mine = left.map(|seat| seat.number);
         let durable = self.make_durable(&decision, &view, file.as_deref());
         let warnings = self.settle_trail(trail);
         if let Err(error) = durable {
             return Err(self.undo(name, &decision, error));
         }
         let before = view.found.hold().cloned();
-        let waiters = view.line.waiters.len();
+        let waiters = view.line.waiters.iter().filter(|waiter| Some(waiter.ticket.number) != mine).count();
         Ok(Changed { decision, before, waiters, aside, waited, warnings })
     }
 
