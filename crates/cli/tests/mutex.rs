@@ -102,3 +102,27 @@ fn a_root_that_is_replaced_while_a_command_waits_is_noticed() {
     assert!(place.stored("x").is_some(), "the lock is in the root that the path names");
     assert!(!place.beside("old/locks/x.json").exists(), "and not in the one that was moved away");
 }
+
+#[test]
+fn a_signal_that_comes_before_the_command_does_keeps_it_from_running() {
+    let place = place();
+    let mut keeper = Keeper::of(&place);
+    let ran = place.beside("ran");
+    let words = place.words(&["guard", "x", "--", "touch", ran.to_str().expect("a plain path")]);
+    let mut command = Command::new(words[0]);
+    let mut guard = command.args(&words[1..]).envs(place.env("a")).spawn().expect("it runs");
+    // It takes signals from its start, and is kept from the mutex.
+    let status = format!("/proc/{}/status", guard.id());
+    let blocks_term = || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 << 14 != 0)
+    };
+    assert!(wait_until(Duration::from_secs(10), blocks_term), "the guard listens to signals");
+    assert!(Command::new("kill").arg(guard.id().to_string()).status().expect("kill runs").success());
+    keeper.end();
+    let code = guard.wait().expect("it is ours").code();
+    assert_eq!(code, Some(143), "it ended as if the signal had ended it");
+    assert!(!ran.exists(), "a command that nobody wants any more is not started");
+    assert_eq!(place.stored("x"), None, "and the lock was given back");
+}

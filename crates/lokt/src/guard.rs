@@ -27,7 +27,7 @@ use crate::locks::{Lokt, Refusal, Said};
 use crate::sys::bell::{Bell, sleep_on};
 use crate::sys::signals::Inbox;
 use crate::sys::terminal::Terminal;
-use crate::wait::Patience;
+use crate::wait::{Alarm as _, Patience};
 
 /// A sleep without an end in sight is looked at this often.
 const NAP_MAX: Duration = Duration::from_secs(60);
@@ -126,6 +126,10 @@ impl Guarded {
             command.process_group(0);
         }
         let pulses = self.inheritable(habits.pass_pulse)?;
+        // Whoever pressed Ctrl-C while the lock was being taken pressed it before there was a command to reach.
+        if inbox.went_off() {
+            return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
+        }
         let child = command.spawn()?;
         drop(pulses);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a pid");
