@@ -161,7 +161,15 @@ fn run_command(
         WhenLost::Stop => OnLost::Stop,
     };
     let habits = Habits { on_lost, until_all: args.until_all, pass_pulse: !args.close };
-    let mut tell = |notice: &Notice<'_>| say(&format!("warning: {}\n", warning(lokt, notice, on_lost)));
+    let mut said = String::new();
+    let mut tell = |notice: &Notice<'_>| {
+        let text = format!("warning: {}\n", warning(lokt, notice, on_lost));
+        // A renewal that keeps failing fails several times a lease; once is enough.
+        if text != said {
+            say(&text);
+            said = text;
+        }
+    };
     match guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell) {
         Ok(code) => Ok(Report::new(Exit::Other(code))),
         Err(error) => {
