@@ -349,14 +349,15 @@ impl Guard {
     fn signal(&mut self, number: i32, ends: bool, from_terminal: bool, actions: &mut Vec<Action>) {
         match self.stage {
             Stage::Running if !from_terminal => actions.push(Action::Forward(number)),
-            // There is nobody to forward it to. What was left behind keeps the pulse, and with it the lock.
-            Stage::Lingering(_) if ends => {
-                actions.push(Action::Warn(Warning::LeftBehind));
+            // There is nobody to forward it to. What was left behind keeps the pulse, and with it what isn't lost.
+            Stage::Lingering(ended) if ends => {
+                if self.ties.iter().any(|tie| matches!(tie, Tie::Held | Tie::Renewing)) {
+                    actions.push(Action::Warn(Warning::LeftBehind));
+                }
                 for tie in &mut self.ties {
                     *tie = if matches!(tie, Tie::Renewing | Tie::LostRenewing) { Tie::LostRenewing } else { Tie::Over };
                 }
-                let signal = u8::try_from(number).unwrap_or(0);
-                self.stage = Stage::Closing(Ended::Signal(signal).code());
+                self.stage = Stage::Closing(ended.code());
             }
             _ => {}
         }

@@ -144,12 +144,12 @@ impl Books {
             }
             Event::Signal { number, ends, from_terminal } => match self.command {
                 Command::Runs => answers.forward = (!from_terminal).then_some(*number),
-                Command::Lingers(_) if *ends => {
-                    answers.warnings.push(Warning::LeftBehind);
-                    let signal = u8::try_from(*number).expect("tests send small signals");
-                    self.command = Command::Over(128 + signal);
-                    let ours = self.holds.iter_mut().filter(|hold| hold.standing == Standing::Ours);
-                    ours.for_each(|hold| hold.standing = Standing::LeftBehind);
+                Command::Lingers(code) if *ends => {
+                    self.command = Command::Over(code);
+                    for hold in self.holds.iter_mut().filter(|hold| hold.standing == Standing::Ours) {
+                        hold.standing = Standing::LeftBehind;
+                        answers.warnings = vec![Warning::LeftBehind];
+                    }
                 }
                 Command::Lingers(_) | Command::Over(_) => {}
             },

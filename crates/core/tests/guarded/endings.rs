@@ -119,12 +119,25 @@ mod until_all {
 
     #[test]
     fn whoever_is_told_to_end_meanwhile_leaves_the_lock_to_what_is_left_behind() {
-        for (signal, code) in [(TERM, 143), (CTRL_C, 130)] {
+        for signal in [TERM, CTRL_C] {
             let mut guard = guard(UNTIL_ALL, 2);
-            guard.step(10, ended(0));
+            guard.step(10, ended(3));
             assert_eq!(guard.step(20, USR1), [], "there is nobody to forward it to");
-            assert_eq!(guard.step(30, signal), [Action::Warn(Warning::LeftBehind), Action::Finish(code)]);
+            let actions = guard.step(30, signal);
+            assert_eq!(actions, [Action::Warn(Warning::LeftBehind), Action::Finish(3)], "the code is the command's");
         }
+    }
+
+    #[test]
+    fn of_a_lock_that_was_lost_nothing_is_left_to_keep() {
+        let mut guard = guard(UNTIL_ALL, 2);
+        guard.step(LOOK_MS, TICK);
+        guard.step(LOOK_MS, ended(0));
+        guard.step(LOOK_MS, looked(0, lost()));
+        let mut one_left = guard.clone();
+        assert_eq!(one_left.step(2_000, TERM)[..1], [Action::Warn(Warning::LeftBehind)], "the other one is kept");
+        guard.step(LOOK_MS, looked(1, lost()));
+        assert_eq!(guard.step(2_000, TERM), [Action::Finish(LOST)]);
     }
 
     #[test]
@@ -135,7 +148,7 @@ mod until_all {
         assert_eq!(guard.step(HALF_MS + 1, TERM), [Action::Warn(Warning::LeftBehind)]);
         assert_eq!(guard.step(HALF_MS + 2, renewed(1, HALF_MS, KEPT)), []);
         assert_eq!(guard.step(HALF_MS + 3, TERM), [], "it was told already");
-        assert_eq!(guard.step(HALF_MS + 4, renewed(0, HALF_MS, KEPT)), [Action::Finish(143)]);
+        assert_eq!(guard.step(HALF_MS + 4, renewed(0, HALF_MS, KEPT)), [Action::Finish(0)]);
     }
 }
 
