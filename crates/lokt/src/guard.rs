@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -26,6 +25,7 @@ use crate::grasp::{Grasp, Grasped, Proof};
 use crate::locks::{Lokt, Refusal, Said};
 use crate::sys::bell::{Bell, sleep_on};
 use crate::sys::signals::Inbox;
+use crate::sys::spawn::spawn;
 use crate::sys::terminal::Terminal;
 use crate::wait::{Alarm as _, Patience};
 
@@ -111,7 +111,7 @@ impl Guarded {
         &self.holds
     }
 
-    /// Runs `command` and gives the locks back when it has ended. Gives the code to exit with; an error is one of starting it.
+    /// Runs `command`, with our directory and descriptors whatever it says about those, and gives the locks back when it has ended. Gives the code to exit with; an error is one of starting it.
     pub fn run(
         mut self,
         command: &mut Command,
@@ -122,17 +122,13 @@ impl Guarded {
     ) -> io::Result<u8> {
         self.describe(command);
         let own_group = habits.on_lost == OnLost::Stop;
-        if own_group {
-            command.process_group(0);
-        }
         let pulses = self.inheritable(habits.pass_pulse)?;
         // Whoever pressed Ctrl-C while the lock was being taken pressed it before there was a command to reach.
         if inbox.went_off() {
             return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
         }
-        let child = command.spawn()?;
+        let pid = spawn(command, own_group, inbox.before())?;
         drop(pulses);
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a pid");
         let terminal = if own_group { Terminal::ours() } else { None };
         if let Some(terminal) = &terminal {
             terminal.give_to(pid);

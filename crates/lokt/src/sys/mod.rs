@@ -16,4 +16,5 @@ mod proc_locks;
 pub mod pulse_file;
 pub mod signals;
 mod sleepers;
+pub(crate) mod spawn;
 pub(crate) mod terminal;

@@ -88,10 +88,12 @@ impl Arrived {
     }
 }
 
-/// Signals of this process as something to be read. From its opening on they do nothing by themselves; threads that are started later
-/// and commands that are started by `std` are not concerned: the former block them too, the latter none.
+/// Signals of this process as something to be read. From its opening on they do nothing by themselves. Threads that are started later
+/// block them too, and so do commands that are started by `std`; a guard's command doesn't.
 pub struct Inbox {
     fd: SignalFd,
+    /// What was blocked before.
+    before: SigSet,
     /// The signal that ended a wait.
     ended_by: Option<i32>,
 }
@@ -105,9 +107,9 @@ impl Inbox {
             set.add(signal);
         }
         set.add(Signal::SIGCHLD);
-        set.thread_block()?;
+        let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Self { fd, ended_by: None })
+        Ok(Self { fd, before, ended_by: None })
     }
 
     /// The next signal that came. One that whoever started us told us to ignore is ignored: `nohup` means the command too.
@@ -122,6 +124,11 @@ impl Inbox {
                 return Some(arrived);
             }
         }
+    }
+
+    /// What was blocked before it was opened: the mask for a command.
+    pub(crate) fn before(&self) -> &SigSet {
+        &self.before
     }
 
     /// The signal that ended a wait.
