@@ -152,6 +152,7 @@ impl Guarded {
             send,
             renewals,
             lingers: false,
+            lost: Vec::new(),
         };
         shell.drive(machine, inbox, tell)
     }
@@ -202,6 +203,8 @@ struct Shell {
     renewals: mpsc::Receiver<Event>,
     /// The command has ended; what it left behind is waited for.
     lingers: bool,
+    /// Which holds were lost.
+    lost: Vec<usize>,
 }
 
 impl Shell {
@@ -215,7 +218,10 @@ impl Shell {
             while let Some(event) = events.pop_front() {
                 for action in machine.step(self.now_ms(), event) {
                     match action {
-                        Action::Finish(code) => return Ok(code),
+                        Action::Finish(code) => {
+                            self.leave_lost();
+                            return Ok(code);
+                        }
                         action => events.extend(self.perform(action, tell)),
                     }
                 }
@@ -242,6 +248,14 @@ impl Shell {
                 events.push_back(Event::AllGone);
             }
             events.extend(self.renewals.try_iter());
+        }
+    }
+
+    /// Takes the pulses of what was lost away: no record names them any more.
+    fn leave_lost(&mut self) {
+        for hold in std::mem::take(&mut self.lost) {
+            // Released already, if that was how it was found out.
+            self.grasps[hold].take().map(Grasp::release);
         }
     }
 
@@ -288,6 +302,9 @@ impl Shell {
                     | Warning::ReleaseFailed { hold, .. } => *hold,
                     Warning::LeftBehind => 0,
                 };
+                if matches!(warning, Warning::Lost { .. }) {
+                    self.lost.push(about);
+                }
                 tell(&Notice { name: &self.proofs[about].name, warning: &warning });
                 None
             }
