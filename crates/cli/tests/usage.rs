@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::common::{Root, put};
 
-const COMMANDS: [&str; 7] = ["lock", "unlock", "status", "exists", "why", "root", "version"];
+const COMMANDS: [&str; 9] = ["guard", "lock", "unlock", "status", "queue", "exists", "why", "root", "version"];
 
 #[test]
 fn no_command_shows_the_help_as_a_usage_error() {
@@ -21,7 +21,7 @@ fn help_lists_every_command_and_every_exit_code() {
         for command in COMMANDS {
             assert!(said.stdout.contains(&format!("\n  {command} ")), "{command} is in the help{said}");
         }
-        for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "6 ", "64", "65", "69", "75"] {
+        for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "6 ", "64", "65", "69", "75", "79", "126", "127"] {
             assert!(said.stdout.contains(&format!("\n  {code} ")), "exit code {code} is in the help{said}");
         }
         assert_eq!(said.stderr, "", "help is an answer");
@@ -130,7 +130,7 @@ fn a_bad_name_is_refused_for_its_reason_before_anything_is_touched() {
         ("é", "must contain only alphanumeric characters, dots, hyphens, and underscores"),
         (&long, "must be at most 200 bytes long"),
     ] {
-        for command in ["lock", "unlock", "status", "exists", "why"] {
+        for command in ["lock", "unlock", "status", "queue", "exists", "why"] {
             let said = root.lokt("a").args([command, name]).run().exits(64, "a bad name is a usage error");
             let text = format!("error: invalid lock name: {reason}\n");
             assert!(said.stderr.starts_with(&text), "{command} {name:?}: the text scripts know{said}");
@@ -240,7 +240,7 @@ fn words_that_are_no_text_are_usage_errors() {
     use std::os::unix::ffi::OsStrExt as _;
     let root = Root::new();
     let word = std::ffi::OsStr::from_bytes(b"bui\xffld");
-    for command in ["lock", "unlock", "status", "exists", "why"] {
+    for command in ["lock", "unlock", "status", "queue", "exists", "why"] {
         root.lokt("a").args([std::ffi::OsStr::new(command), word]).run().exits(64, "a name is text");
     }
     root.lokt("a").args([word]).run().exits(64, "a command is text");

@@ -219,3 +219,150 @@ fn warning(lokt: &Lokt, notice: &Notice<'_>, on_lost: OnLost) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    use proptest::prelude::*;
+
+    use super::super::parse;
+    use super::*;
+
+    /// Words that a guard's command line is made of, right or wrong.
+    const WORDS: [&str; 54] = [
+        "x",
+        "build",
+        "a.b",
+        "../x",
+        "a b",
+        "é",
+        "",
+        "-",
+        "--",
+        "---",
+        "true",
+        "make",
+        "0",
+        "7",
+        "300",
+        "-7",
+        "5m",
+        "-5m",
+        "1.5h",
+        "90",
+        "bogus",
+        "--ttl",
+        "--ttl=5m",
+        "--ttl=-5m",
+        "--ttl=",
+        "--wait",
+        "--wait=true",
+        "--timeout",
+        "--timeout=1s",
+        "--timeout=-1s",
+        "--on-lost",
+        "--on-lost=stop",
+        "fail",
+        "warn",
+        "stop",
+        "-E",
+        "-E7",
+        "-E=7",
+        "--conflict-exit-code",
+        "--conflict-exit-code=7",
+        "-o",
+        "--close",
+        "-oE7",
+        "-oo",
+        "--until-all",
+        "--reason",
+        "--reason=why",
+        "--reason=",
+        "--json",
+        "--json=true",
+        "-h",
+        "--help",
+        "--unknown",
+        "-ttl",
+    ];
+
+    fn word() -> impl Strategy<Value = OsString> {
+        prop_oneof![
+            20 => prop::sample::select(&WORDS[..]).prop_map(OsString::from),
+            // Otherwise hardly anything would be right.
+            20 => prop::sample::select(&["x", "y", "--wait", "-o", "--until-all", "--json"][..]).prop_map(OsString::from),
+            1 => Just(OsString::from_vec(vec![b'x', 0xff])),
+        ]
+    }
+
+    /// Flags with a value that may fit them, and single words.
+    fn phrase() -> impl Strategy<Value = Vec<OsString>> {
+        let valued = (prop::sample::select(&["--ttl", "--timeout", "--reason", "--on-lost", "-E"][..]), word());
+        prop_oneof![
+            3 => word().prop_map(|word| vec![word]),
+            1 => valued.prop_map(|(flag, value)| vec![flag.into(), value]),
+            1 => prop::sample::select(&[["--ttl", "5m"], ["--timeout", "0"], ["--reason", "why not"]][..])
+                .prop_map(|words| words.map(OsString::from).to_vec()),
+        ]
+    }
+
+    /// A command line: phrases, mostly two dashes and a command.
+    fn line() -> impl Strategy<Value = Vec<OsString>> {
+        let ours = prop::collection::vec(phrase(), 0..6);
+        let command = prop::option::weighted(0.9, prop::collection::vec(word(), 0..3));
+        (ours, command).prop_map(|(ours, command)| {
+            let mut words: Vec<OsString> = ours.concat();
+            if let Some(command) = command {
+                words.push("--".into());
+                words.extend(command);
+            }
+            words
+        })
+    }
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_the_quick_reader_understands_the_full_parser_reads_the_same_way(line in line()) {
+            if let Some((args, format)) = quick(&line) {
+                match parse::<Args>("guard", &line) {
+                    Ok(full) => prop_assert_eq!((args, format), full),
+                    Err(error) => prop_assert!(false, "quick reads {:?}, the full parser says: {}", args, error),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_quick_reader_understands_what_is_run_all_day() {
+        for line in [
+            "x -- true",
+            "x y z -- make -j 8",
+            "build --ttl 5m --wait -- make",
+            "--wait --timeout 30s build -- make --ttl 1h -- --json",
+            "--json -o --until-all --reason why x -- true",
+            "x --close -- --",
+        ] {
+            let (args, format) = quick(&words(line)).unwrap_or_else(|| panic!("`{line}` is plain"));
+            assert_eq!((args, format), parse("guard", &words(line)).expect("it is right"), "`{line}` reads the same");
+        }
+    }
+
+    #[test]
+    fn the_quick_reader_leaves_what_is_wrong_or_rare_to_the_full_parser() {
+        for line in ["", "x", "--", "-- true", "x --", "x true", "-h", "x --wait --wait -- true", "x --ttl -- true"] {
+            assert!(quick(&words(line)).is_none(), "`{line}` must be explained");
+            assert!(parse::<Args>("guard", &words(line)).is_err(), "`{line}` can't be run");
+        }
+        for line in ["x -E 7 -- true", "x --on-lost stop -- true", "x --ttl=5m -- true", "x --reason=-v -- true"] {
+            assert!(quick(&words(line)).is_none(), "`{line}` is rare");
+            assert!(parse::<Args>("guard", &words(line)).is_ok(), "`{line}` is right");
+        }
+    }
+}

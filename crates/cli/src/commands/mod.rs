@@ -136,20 +136,23 @@ fn json_flag() -> Arg {
 const JSON: &str = "json";
 
 fn parsed<A: Parser>(name: &'static str, rest: &[OsString], run: fn(&A, Format) -> Result<Report, Failure>) -> Report {
-    let usage_name = format!("lokt {name}");
-    let command = A::command().arg(json_flag()).bin_name(usage_name.clone());
-    let words = std::iter::once(OsString::from(usage_name)).chain(rest.iter().cloned());
-    let parsed = command.try_get_matches_from(words).and_then(|mut matches| {
-        let format = Format::of(matches.get_flag(JSON));
-        Ok((A::from_arg_matches_mut(&mut matches)?, format))
-    });
-    match parsed {
+    match parse::<A>(name, rest) {
         Ok((args, format)) => run(&args, format).unwrap_or_else(|failure| failure.report(format)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Report::new(Exit::Done).text(error.render().to_string())
         }
         Err(error) => mistyped(name, &A::command().arg(json_flag()), rest, error),
     }
+}
+
+/// Reads the words after a command.
+fn parse<A: Parser>(name: &str, rest: &[OsString]) -> Result<(A, Format), clap::Error> {
+    let usage_name = format!("lokt {name}");
+    let command = A::command().arg(json_flag()).bin_name(usage_name.clone());
+    let words = std::iter::once(OsString::from(usage_name)).chain(rest.iter().cloned());
+    let mut matches = command.try_get_matches_from(words)?;
+    let format = Format::of(matches.get_flag(JSON));
+    Ok((A::from_arg_matches_mut(&mut matches)?, format))
 }
 
 /// Says what is wrong with the words after a command.

@@ -1,5 +1,7 @@
 //! A root of its own per test, the real binary on it, and records as other programs write them.
 
+pub(crate) mod guards;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
@@ -24,10 +26,11 @@ pub(crate) const NO_PID: i64 = 4_194_304;
 /// No command takes this long, unless it hangs. A busy mutex takes five seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// What would change the outcome if it leaked in from whoever runs the tests.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
     "LOKT_ROOT",
     "LOKT_OWNER",
     "LOKT_AGENT_ID",
+    "LOKT_HOLDS",
     "GIT_DIR",
     "GIT_COMMON_DIR",
     "GIT_WORK_TREE",
@@ -243,6 +246,11 @@ impl Call {
     /// Runs it to its end.
     pub(crate) fn run(self) -> Said {
         self.start().wait()
+    }
+
+    /// Runs it to its end for nothing but its exit code; `None` if a signal ended it.
+    pub(crate) fn code(mut self) -> Option<i32> {
+        self.command.status().expect("it starts").code()
     }
 }
 
