@@ -15,6 +15,7 @@ mod guard_holds;
 mod guard_lease;
 mod guard_lost;
 mod guard_names;
+mod guard_signals;
 mod hostile;
 mod lock;
 mod mutex;

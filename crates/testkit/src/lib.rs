@@ -7,6 +7,7 @@
 //! | [`fault_disk`] | a disk that fails, tears or dies at its n-th call |
 //! | [`hook_disk`] | a disk that does something else first |
 //! | [`swarm`] | many real processes, released at one instant |
+//! | [`session`] | processes on a terminal of their own, or on none |
 //! | [`cmd`] | the real command on a root of its own |
 //! | [`strace`] | a real process delayed or killed at each system call |
 //! | [`judge`] | reads their history and says which promise was broken |
@@ -17,5 +18,6 @@ pub mod hook_disk;
 pub mod judge;
 pub mod machine;
 pub mod mem_disk;
+pub mod session;
 pub mod strace;
 pub mod swarm;

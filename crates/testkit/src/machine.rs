@@ -46,6 +46,13 @@ impl FakeMachine {
         state.now.wall = moved(state.now.wall, i64::try_from(secs).expect("a short test"));
     }
 
+    /// The machine sleeps: no process runs, and the monotonic clock doesn't either.
+    pub fn suspend_secs(&self, secs: u64) {
+        let mut state = self.state();
+        state.now.boottime_ms += secs * 1000;
+        state.now.wall = moved(state.now.wall, i64::try_from(secs).expect("a short test"));
+    }
+
     /// The machine starts again: boot clocks begin anew, all processes are gone.
     pub fn reboot(&self) {
         let mut state = self.state();
