@@ -11,6 +11,7 @@ mod foreign;
 mod freezes;
 mod full_disk;
 mod guard;
+mod guard_heirs;
 mod guard_holds;
 mod guard_lease;
 mod guard_lost;

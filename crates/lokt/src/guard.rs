@@ -18,13 +18,15 @@ use lokt_core::guard::{Action, Ended, Event, Guard, Manners, OnLost, Warning};
 use lokt_core::hold::{Fence, Hold};
 use lokt_core::name::LockName;
 use lokt_core::pulse::ProcessRef;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, getsid, kill_process, kill_process_group, waitpid,
+};
 
 use crate::error::Error;
 use crate::grasp::{Grasp, Grasped, Proof};
 use crate::locks::{Lokt, Refusal, Said};
 use crate::sys::bell::{Bell, sleep_on};
-use crate::sys::signals::Inbox;
+use crate::sys::signals::{Arrived, Blocked, Inbox};
 use crate::sys::spawn::spawn;
 use crate::sys::terminal::Terminal;
 use crate::wait::{Alarm as _, Patience};
@@ -129,31 +131,27 @@ impl Guarded {
         }
         let pid = spawn(command, own_group, inbox.before())?;
         drop(pulses);
-        let terminal = if own_group { Terminal::ours() } else { None };
-        if let Some(terminal) = &terminal {
-            terminal.give_to(pid);
-            // It may have asked for the terminal a moment too early, and been stopped for that.
-            let _ = kill_process_group(pid, Signal::CONT);
-        }
         self.name_command(pid);
         let began: Vec<u64> = self.grasps.iter().flatten().map(Grasp::began_ms).collect();
         let manners = Manners { ttl_sec, on_lost: habits.on_lost, until_all: habits.until_all };
         let machine = Guard::new(manners, &began, self.lokt.now().monotonic_ms);
         let proofs = self.grasps.iter().flatten().map(Grasp::proof).collect();
         let (send, renewals) = mpsc::channel();
-        let shell = Shell {
+        let mut shell = Shell {
             grasps: std::mem::take(&mut self.grasps),
             lokt: self.lokt.clone(),
             proofs,
             pid,
             own_group,
-            terminal,
+            terminal: None,
             bell: None,
             send,
             renewals,
-            lingers: false,
+            stops: None,
+            ended: false,
             lost: Vec::new(),
         };
+        shell.pass_foreground();
         shell.drive(machine, inbox, tell)
     }
 
@@ -196,13 +194,16 @@ struct Shell {
     proofs: Vec<Proof>,
     pid: Pid,
     own_group: bool,
+    /// What we gave to the command.
     terminal: Option<Terminal>,
     /// Rung by renewals and by the last heir of the pulse; made when first needed.
     bell: Option<Bell>,
     send: mpsc::Sender<Event>,
     renewals: mpsc::Receiver<Event>,
-    /// The command has ended; what it left behind is waited for.
-    lingers: bool,
+    /// Under way while renewals are: a guard that a terminal stops must not take the mutex with it.
+    stops: Option<(usize, Blocked)>,
+    /// The command has ended; what it left behind may be waited for.
+    ended: bool,
     /// Which holds were lost.
     lost: Vec<usize>,
 }
@@ -240,14 +241,18 @@ impl Shell {
                         break;
                     }
                 } else {
-                    let (number, from_terminal) = (arrived.number, arrived.from_terminal);
-                    events.push_back(Event::Signal { number, ends: arrived.ends(), from_terminal });
+                    let from_terminal = arrived.from_terminal && self.command_has_got(arrived);
+                    events.push_back(signal(Arrived { from_terminal, ..arrived }));
                 }
             }
-            if self.bell.as_ref().is_some_and(Bell::heard) && self.lingers && !self.has_heirs() {
+            if self.bell.as_ref().is_some_and(Bell::heard) && self.ended && !self.has_heirs() {
                 events.push_back(Event::AllGone);
             }
-            events.extend(self.renewals.try_iter());
+            while let Ok(event) = self.renewals.try_recv() {
+                self.renewal_is_over();
+                events.push_back(event);
+            }
+            self.pass_foreground();
         }
     }
 
@@ -259,29 +264,56 @@ impl Shell {
         }
     }
 
+    /// Did the terminal send this to the command too? Not to another group than ours, and a lost line is told to the leader alone.
+    fn command_has_got(&self, arrived: Arrived) -> bool {
+        let leads = || getsid(None).is_ok_and(|session| session == getpid());
+        let line_lost = arrived.number == Signal::HUP.as_raw() && leads();
+        !(self.own_group || line_lost)
+    }
+
     /// What happened to the command.
     fn reap(&mut self) -> io::Result<Option<Event>> {
         let options = WaitOptions::NOHANG | if self.own_group { WaitOptions::UNTRACED } else { WaitOptions::empty() };
         let Some((_, status)) = waitpid(Some(self.pid), options)? else { return Ok(None) };
-        if status.stopped() {
-            self.stop_too();
+        if let Some(signal) = status.stopping_signal() {
+            self.stop_too(signal);
             return Ok(None);
         }
-        if let Some(terminal) = &self.terminal {
+        self.ended = true;
+        if let Some(terminal) = self.terminal.take() {
             terminal.take_back();
         }
         Ok(Some(Event::Ended(ended(status))))
     }
 
-    /// The command was stopped in the foreground that we gave it: the shell must see its job stop, and continues us, not the command.
-    fn stop_too(&mut self) {
-        let Some(terminal) = &self.terminal else { return };
-        terminal.take_back();
-        let _ = kill_process(getpid(), Signal::STOP);
-        if let Some(terminal) = Terminal::ours() {
-            terminal.give_to(self.pid);
+    /// The command was stopped in the foreground that we gave it, or because it isn't there and wants something from the terminal. The
+    /// shell must see its job stop, all of it, and continues us, not the command.
+    fn stop_too(&mut self, signal: i32) {
+        let signal = [Signal::TTIN, Signal::TTOU].into_iter().find(|wants| wants.as_raw() == signal);
+        if signal.is_some() && self.pass_foreground() {
+            return;
         }
+        match self.terminal.take() {
+            Some(terminal) => terminal.take_back(),
+            // Whoever stopped it by hand continues it by hand.
+            None if signal.is_none() => return,
+            None => {}
+        }
+        let _ = kill_process_group(getpgrp(), signal.unwrap_or(Signal::TSTP));
+        if !self.pass_foreground() {
+            let _ = kill_process_group(self.pid, Signal::CONT);
+        }
+    }
+
+    /// Where we are the foreground, the command is to be. A shell may make us that at any time, without a word.
+    fn pass_foreground(&mut self) -> bool {
+        let ours = if self.own_group && !self.ended { Terminal::ours() } else { None };
+        let Some(terminal) = ours else { return false };
+        terminal.give_to(self.pid);
+        // It may have asked for the terminal too early, and been stopped for that.
         let _ = kill_process_group(self.pid, Signal::CONT);
+        self.terminal = Some(terminal);
+        true
     }
 
     fn perform(&mut self, action: Action, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
@@ -311,7 +343,6 @@ impl Shell {
             Action::Terminate => self.end_group(Signal::TERM),
             Action::Kill => self.end_group(Signal::KILL),
             Action::AwaitAll => {
-                self.lingers = true;
                 self.grasps.iter_mut().flatten().for_each(Grasp::leave_to_heirs);
                 (!self.has_heirs()).then_some(Event::AllGone)
             }
@@ -334,6 +365,10 @@ impl Shell {
         self.grasps.iter().flatten().any(|grasp| grasp.has_heirs(&bell))
     }
 
+    fn renewal_is_over(&mut self) {
+        self.stops = self.stops.take().and_then(|(under_way, stops)| (under_way > 1).then(|| (under_way - 1, stops)));
+    }
+
     fn bell(&mut self) -> Option<Bell> {
         if self.bell.is_none() {
             self.bell = Bell::new().ok();
@@ -348,17 +383,25 @@ impl Shell {
             Event::Renewed { hold, began_ms, outcome: proof.renew() }
         };
         let Some(bell) = self.bell() else { return Some(renewal(&self.proofs[hold])) };
+        let (under_way, stops) = self.stops.take().unwrap_or_else(|| (0, Blocked::stops()));
+        self.stops = Some((under_way + 1, stops));
         let (proof, send, rope) = (self.proofs[hold].clone(), self.send.clone(), bell.rope());
         let spawned = thread::Builder::new().stack_size(256 << 10).spawn(move || {
             // Nobody listens any more only if the guard is gone.
             let _ = send.send(renewal(&proof));
             rope.ring();
         });
-        match spawned {
-            Ok(_) => None,
-            Err(_) => Some(renewal(&self.proofs[hold])),
+        if spawned.is_ok() {
+            return None;
         }
+        let event = renewal(&self.proofs[hold]);
+        self.renewal_is_over();
+        Some(event)
     }
+}
+
+fn signal(arrived: Arrived) -> Event {
+    Event::Signal { number: arrived.number, ends: arrived.ends(), from_terminal: arrived.from_terminal }
 }
 
 fn ended(status: WaitStatus) -> Ended {

@@ -30,7 +30,11 @@ pub struct Start<'a> {
 impl Start<'_> {
     fn command(&self, flags: &[&str]) -> Command {
         let mut command = Command::new("setsid");
-        command.args(flags).args(&self.words).current_dir(self.dir).envs(self.env.iter().map(|(key, value)| (key, value)));
+        command
+            .args(flags)
+            .args(&self.words)
+            .current_dir(self.dir)
+            .envs(self.env.iter().map(|(key, value)| (key, value)));
         command
     }
 

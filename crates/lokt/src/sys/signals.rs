@@ -6,19 +6,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::process::{Resource, getpid, getrlimit, getsid};
+use rustix::process::{Resource, getrlimit};
 
 use super::inherited::listen_to_children;
 use crate::wait::Alarm;
 
 /// Signals of this thread are blocked until this is dropped.
-pub(super) struct Blocked {
+pub(crate) struct Blocked {
     before: Option<SigSet>,
 }
 
 impl Blocked {
     /// Blocks what a terminal sends to stop a process; Ctrl-C still ends it.
-    pub(super) fn stops() -> Self {
+    pub(crate) fn stops() -> Self {
         let mut stops = SigSet::empty();
         for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
             stops.add(signal);
@@ -118,7 +118,7 @@ impl Inbox {
             let info = self.fd.read_signal().ok()??;
             let arrived = Arrived {
                 number: i32::try_from(info.ssi_signo).unwrap_or(0),
-                from_terminal: info.ssi_code == SI_KERNEL && !is_hangup_for_us_alone(info.ssi_signo),
+                from_terminal: info.ssi_code == SI_KERNEL,
             };
             if arrived.is_child() || !is_ignored(arrived.number) {
                 return Some(arrived);
@@ -157,11 +157,6 @@ impl Alarm for Inbox {
         }
         false
     }
-}
-
-/// When a terminal goes away (a dropped connection), only the leader of its session is told; everyone else when the leader has ended.
-fn is_hangup_for_us_alone(signal: u32) -> bool {
-    i32::try_from(signal) == Ok(Signal::SIGHUP as i32) && getsid(None).is_ok_and(|session| session == getpid())
 }
 
 /// Is this signal ignored by this process? Asked when one arrives, because most guards never get any.

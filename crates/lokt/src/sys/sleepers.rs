@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::bell::Rope;
+use super::signals::Blocked;
 
 type Sleepers = HashMap<(u64, u64), Vec<Rope>>;
 
@@ -39,6 +40,8 @@ pub(super) fn watch(pulse: OwnedFd, id: (u64, u64), rope: Rope) -> io::Result<bo
         ropes.push(rope);
         return Ok(true);
     }
+    // A signal of the process must not find a thread that takes it while the others are inside the mutex.
+    let _signals = Blocked::stops().and_all();
     thread::Builder::new().stack_size(64 << 10).spawn(move || {
         // An error wakes them too: they look again.
         let _ = retry_on_intr(|| flock(&pulse, FlockOperation::LockShared));
