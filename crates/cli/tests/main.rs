@@ -17,6 +17,7 @@ mod guard_lease;
 mod guard_lost;
 mod guard_names;
 mod guard_signals;
+mod guard_terminal;
 mod hostile;
 mod lock;
 mod mutex;
