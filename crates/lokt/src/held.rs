@@ -220,6 +220,10 @@ impl Held {
         if self.renewer.is_none() {
             self.start_renewer();
         }
+        // Whoever looked after it has told the others, and left.
+        if let Some(lost) = self.known_loss() {
+            tell_all(&self.listeners, &lost);
+        }
         receive
     }
 
@@ -236,9 +240,7 @@ impl Held {
         let renewer = thread::Builder::new().name("lokt-renewer".into()).stack_size(256 << 10).spawn(move || {
             look_after(&proof, began_ms, ttl_sec, &stopped, |loss| {
                 *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(loss.clone());
-                for listener in listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-                    let _ = listener.send(loss.clone());
-                }
+                tell_all(&listeners, &loss);
             });
         });
         // Without a thread nothing is renewed, and the lease says so to everyone.
@@ -249,9 +251,11 @@ impl Held {
     fn end(&mut self) -> Result<(), NotReleased> {
         let Some(grasp) = self.grasp.take() else { return Ok(()) };
         if self.maker != std::process::id() {
-            // A forked child: the lock is its parent's. Forgetting keeps even the destructors from touching it.
+            // A forked child: the lock is its parent's. Forgetting keeps even the destructors from touching it, or from waiting for
+            // what a thread of the parent's had locked at the moment of the fork.
             std::mem::forget(grasp);
             std::mem::forget(self.renewer.take());
+            std::mem::forget(self.stop.take());
             return Ok(());
         }
         drop(self.stop.take());
@@ -288,6 +292,13 @@ impl std::error::Error for NotReleased {}
 impl Drop for Held {
     fn drop(&mut self) {
         let _ = self.end();
+    }
+}
+
+/// Each is told once.
+fn tell_all(listeners: &Mutex<Vec<Sender<Lost>>>, lost: &Lost) {
+    for listener in listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let _ = listener.send(lost.clone());
     }
 }
 
