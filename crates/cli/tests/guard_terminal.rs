@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal};
 use std::time::Duration;
 
-use super::common::{LOKT, Root, names_in};
+use super::common::{LOKT, Root, names_in, put};
 use super::guard_signals::{Counter, started};
 
 const CTRL_C: &str = "\x03";
@@ -149,6 +149,13 @@ impl Shell {
         self.terminal.session().pid()
     }
 
+    /// Waits until the process is in the foreground.
+    #[track_caller]
+    fn has_given_to(&mut self, pid: Pid) {
+        let given = || self.terminal.foreground().is_some_and(|foreground| group(pid) == Some(foreground));
+        assert!(wait_until(PATIENCE, given), "the command is in the foreground: {:?}", self.terminal.foreground());
+    }
+
     /// Is its prompt back, and the terminal its own?
     #[track_caller]
     fn is_back(&mut self) {
@@ -187,6 +194,9 @@ fn becomes(pid: Pid, states: &str, sentence: &str) {
 const READS_TWO: &str =
     "echo $$ > command; echo $PPID > guard; read a; echo \"first <$a>\"; read b; echo \"second <$b>\"; exit 6";
 
+/// Shows what is written to `end`, and ends. One process: a shell that is stopped while it starts another one may not be stopped at all.
+const ENDS_WHEN_TOLD: &str = "mkfifo end; echo $$ > command; echo $PPID > guard; exec cat end";
+
 #[test]
 fn ctrl_z_stops_guard_and_command_and_fg_continues_both() {
     for on_lost in EVERY_ON_LOST {
@@ -194,10 +204,7 @@ fn ctrl_z_stops_guard_and_command_and_fg_continues_both() {
         let mut shell = Shell::new(&root);
         shell.types(&format!("{LOKT} guard x --on-lost {on_lost} -- sh -c '{READS_TWO}'; echo code-$?\n"));
         let (command, guard) = (noted(&root, "command"), noted(&root, "guard"));
-        let foreground = if on_lost == "stop" { command } else { guard };
-        let terminal = &shell.terminal;
-        let given = || terminal.foreground() == group(foreground);
-        assert!(wait_until(PATIENCE, given), "the command is in the foreground (--on-lost {on_lost})");
+        shell.has_given_to(command);
         assert_eq!(group(command) == group(guard), on_lost != "stop", "only --on-lost stop makes it a group");
         shell.types("one\n");
         shell.sees("first <one>");
@@ -226,13 +233,41 @@ fn ctrl_z_stops_guard_and_command_and_fg_continues_both() {
 }
 
 #[test]
+fn ctrl_z_stops_everyone_in_the_job_of_a_guard() {
+    for on_lost in EVERY_ON_LOST {
+        let root = Root::new();
+        let mut shell = Shell::new(&root);
+        let script = ENDS_WHEN_TOLD;
+        shell.types(&format!(
+            "{LOKT} guard x --on-lost {on_lost} -- sh -c '{script}' | (echo $BASHPID > beside; exec cat)\n"
+        ));
+        let members = ["command", "guard", "beside"].map(|file| noted(&root, file));
+        shell.has_given_to(members[0]);
+        shell.types(CTRL_Z);
+        shell.sees("Stopped");
+        for member in members {
+            becomes(member, "T", "Ctrl-Z stops all of the job");
+        }
+        shell.is_back();
+        shell.types("fg\n");
+        for member in members {
+            becomes(member, "SRD", "fg continues all of the job");
+        }
+        put(&root.outside().join("end"), "the end\n");
+        shell.sees("the end");
+        shell.is_back();
+    }
+}
+
+#[test]
 fn a_job_that_goes_on_in_the_background_leaves_the_terminal_to_the_shell() {
     for on_lost in EVERY_ON_LOST {
         let root = Root::new();
         let mut shell = Shell::new(&root);
-        let script = "echo $$ > command; echo $PPID > guard; while [ ! -e end ]; do sleep 0.02; done; exit 7";
+        let script = ENDS_WHEN_TOLD;
         shell.types(&format!("{LOKT} guard x --on-lost {on_lost} -- sh -c '{script}'\n"));
         let (command, guard) = (noted(&root, "command"), noted(&root, "guard"));
+        shell.has_given_to(command);
         shell.types(CTRL_Z);
         shell.sees("Stopped");
         shell.is_back();
@@ -240,7 +275,7 @@ fn a_job_that_goes_on_in_the_background_leaves_the_terminal_to_the_shell() {
         becomes(guard, "SR", "bg continues the guard");
         becomes(command, "SR", "bg continues the command");
         shell.is_back();
-        shell.types("touch end\n");
+        shell.types("echo > end\n");
         assert!(wait_until(PATIENCE, || state(guard).is_none()), "it ends in the background");
         shell.is_back();
         assert!(!root.has_record("x"), "the lock is released");
@@ -254,14 +289,14 @@ fn a_job_that_is_started_in_the_background_does_not_take_the_terminal() {
     for on_lost in EVERY_ON_LOST {
         let root = Root::new();
         let mut shell = Shell::new(&root);
-        let script = "echo $$ > command; echo $PPID > guard; while [ ! -e end ]; do sleep 0.02; done; exit 7";
+        let script = ENDS_WHEN_TOLD;
         shell.types(&format!("{LOKT} guard x --ttl 1s --on-lost {on_lost} -- sh -c '{script}' &\n"));
         let guard = noted(&root, "guard");
         shell.is_back();
         // Longer than the guard's look, once a second.
         pause(Duration::from_millis(1_300));
         shell.answers();
-        shell.types("touch end\n");
+        shell.types("echo > end\n");
         assert!(wait_until(PATIENCE, || state(guard).is_none()), "it ends in the background");
         shell.is_back();
     }
@@ -304,9 +339,7 @@ fn a_running_job_that_is_brought_to_the_foreground_gets_what_is_typed() {
         assert!(wait_until(PATIENCE, || terminal.foreground() != Some(leader)), "the shell gives it the terminal");
         shell.types(CTRL_C);
         counter.gets("SIGINT", 1);
-        let terminal = &shell.terminal;
-        let given = || terminal.foreground() == group(command);
-        assert!(wait_until(PATIENCE, given), "the command is in the foreground (--on-lost {on_lost})");
+        shell.has_given_to(command);
         shell.types(CTRL_C);
         counter.gets("SIGINT", 2);
         shell.types(CTRL_Z);
@@ -390,7 +423,7 @@ fn a_wait_off_a_terminal_is_a_line_at_the_start_and_one_at_the_end() {
 fn a_command_reads_all_that_the_guard_is_given() {
     let root = Root::new();
     let bytes: Vec<u8> = (0..1_u32 << 20).map(|at| u8::try_from(at * 31 % 251).expect("below 251")).collect();
-    super::common::put(&root.outside().join("in"), &bytes);
+    put(&root.outside().join("in"), &bytes);
     for on_lost in EVERY_ON_LOST {
         let input = fs::File::open(root.outside().join("in")).expect("it was just written");
         let guard = [LOKT, "guard", "x", "--on-lost", on_lost, "--", "cat"];
