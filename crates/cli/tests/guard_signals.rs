@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use lokt_testkit::session::{PATIENCE, Session, Start};
 use lokt_testkit::swarm::{pause, wait_until};
-use rustix::process::{Pid, Signal};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::common::{LOKT, Root, names_in, put};
@@ -238,4 +239,37 @@ fn an_interrupted_wait_is_an_object_with_json() {
     assert_eq!(session.ends(), 143);
     let said: Value = serde_json::from_str(&session.out()).expect("stdout is one JSON value");
     assert_eq!((&said["code"], &said["signal"]), (&"E_INTERRUPTED".into(), &15.into()), "{said}");
+}
+
+#[test]
+fn a_guard_that_is_stopped_during_a_renewal_finishes_that_first() {
+    let root = Root::used();
+    // Each thread's first rename takes a second: that of the grant, and that of the renewal, both inside the mutex.
+    let slow = "inject=renameat2:delay_enter=1000000:when=1";
+    // A job of a shell: what has no shell above it can't be stopped by a terminal.
+    let job = format!(
+        "set -m; strace -f -o /dev/null -e {slow} {LOKT} guard x --ttl 1s -- sh -c 'echo $PPID > guard; exec sleep 600' & wait"
+    );
+    let _session = start(&root, "alice", &["bash", "-c", &job]);
+    let noted = || fs::read_to_string(root.outside().join("guard")).ok().and_then(|pid| pid.trim().parse().ok());
+    assert!(wait_until(PATIENCE, || noted().is_some()), "the command starts");
+    let guard = noted().and_then(Pid::from_raw).expect("a pid is a positive number");
+    let mutex = fs::File::open(root.path()).expect("the root is there");
+    let is_free = || {
+        let taken = flock(&mutex, FlockOperation::NonBlockingLockShared).is_ok();
+        taken && flock(&mutex, FlockOperation::Unlock).is_ok()
+    };
+    assert!(wait_until(PATIENCE, || !is_free()), "a renewal begins");
+    pause(Duration::from_millis(100));
+    assert!(!is_free(), "and is inside the mutex");
+    kill_process(guard, Signal::TSTP).expect("it is ours and runs");
+    assert!(wait_until(PATIENCE, is_free), "the mutex isn't stopped with the guard");
+    root.run("bob", "lock y").exits(0, "everyone else goes on");
+    let renewed = || root.events_of("x").iter().filter(|event| *event == "renew").count();
+    let before = renewed();
+    assert_eq!(before, 1, "the renewal that was under way came to its end");
+    pause(Duration::from_millis(2_500));
+    assert_eq!(renewed(), before, "and then the guard stopped");
+    kill_process(guard, Signal::CONT).expect("it is ours");
+    assert!(wait_until(PATIENCE, || renewed() > before), "until it is continued");
 }

@@ -275,9 +275,19 @@ fn a_job_that_goes_on_in_the_background_leaves_the_terminal_to_the_shell() {
         becomes(guard, "SR", "bg continues the guard");
         becomes(command, "SR", "bg continues the command");
         shell.is_back();
-        shell.types("echo > end\n");
-        assert!(wait_until(PATIENCE, || state(guard).is_none()), "it ends in the background");
-        shell.is_back();
+        shell.answers();
+        put(&root.outside().join("end"), "\n");
+        let leader = shell.leader();
+        let looks = |times: usize| (0..times).all(|_| shell.terminal.foreground() == Some(leader));
+        // A shell that reads takes the terminal back when it notices; others don't.
+        let mut left_alone = true;
+        let ended = wait_until(PATIENCE, || {
+            left_alone &= looks(5_000);
+            state(guard).is_none()
+        });
+        assert!(ended, "it ends in the background");
+        assert!(left_alone, "and leaves the terminal alone");
+        shell.answers();
         assert!(!root.has_record("x"), "the lock is released");
         shell.types("exit 3\n");
         assert_eq!(shell.terminal.ends(), 3, "the shell never noticed: {:?}", shell.terminal.screen());
