@@ -23,7 +23,7 @@ pub(crate) struct Standing {
     /// Whose ticket it waits for; the head waits for the holder.
     predecessor: Option<u64>,
     pub(crate) cue: Cue,
-    /// When the way may be free by the mere passing of time.
+    /// When the way may be free for the head by the mere passing of time.
     pub(crate) left_ms: Option<u64>,
 }
 
@@ -56,10 +56,12 @@ impl Standing {
             (None, Denial::Frozen(_)) => Cue::File(freeze_path(name)),
             (None, _) => Cue::Time,
         };
-        let left_ms = match &denial {
-            Denial::Held(holder) => holder.left_ms(),
-            Denial::Frozen(Some(freeze)) => freeze.elapsed.left_ms(),
-            _ => None,
+        let left_ms = match (&predecessor, &denial) {
+            // Leases end, and are renewed, for the head: whoever has somebody ahead waits for them.
+            (Some(_), _) => None,
+            (None, Denial::Held(holder)) => holder.left_ms(),
+            (None, Denial::Frozen(Some(freeze))) => freeze.elapsed.left_ms(),
+            (None, _) => None,
         };
         Self { denial, ahead, mine, predecessor, cue, left_ms }
     }
