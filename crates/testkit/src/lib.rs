@@ -8,6 +8,7 @@
 //! | [`hook_disk`] | a disk that does something else first |
 //! | [`swarm`] | many real processes, released at one instant |
 //! | [`session`] | processes on a terminal of their own, or on none |
+//! | [`line`] | real processes that wait in a line |
 //! | [`cmd`] | the real command on a root of its own |
 //! | [`strace`] | a real process delayed or killed at each system call |
 //! | [`judge`] | reads their history and says which promise was broken |
@@ -16,6 +17,7 @@ pub mod cmd;
 pub mod fault_disk;
 pub mod hook_disk;
 pub mod judge;
+pub mod line;
 pub mod machine;
 pub mod mem_disk;
 pub mod session;

@@ -75,6 +75,11 @@ pub fn wait_until(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     }
 }
 
+/// Milliseconds on a clock that nobody sets.
+pub fn now_ms() -> u64 {
+    Linux.now().monotonic_ms
+}
+
 /// Does nothing for a while.
 #[expect(clippy::disallowed_methods, reason = "tests of real processes have nothing else to wait on")]
 pub fn pause(duration: Duration) {
