@@ -456,17 +456,19 @@ impl Store<'_> {
 
     /// Leaves the line without an answer, which is remembered as a refusal.
     pub(crate) fn leave_line(&self, ask: &mut Ask<'_>, denial: Denial) {
-        let now = self.machine.now();
-        if let Ok(inside) = self.enter() {
-            let events = self.told(&Decision::Deny(denial), None, ask, &now, None);
-            let trail = self.account(&events);
-            if let Some(seat) = &ask.seat {
-                self.stand_up(seat);
-            }
-            drop(inside);
-            drop(self.settle_trail(trail));
+        // Without the mutex, if it can't be had: whoever is told to go doesn't wait for it twice.
+        let inside = self.enter().ok();
+        let trail = inside.as_ref().map(|_| {
+            let now = self.machine.now();
+            self.account(&self.told(&Decision::Deny(denial), None, ask, &now, None))
+        });
+        let seat = ask.seat.take();
+        if let Some(seat) = &seat {
+            self.stand_up(seat);
         }
-        self.give_up(ask);
+        drop(inside);
+        seat.iter().for_each(Seat::let_go);
+        drop(trail.map(|trail| self.settle_trail(trail)));
     }
 
     /// A new beginning for the counter, if the record that is about to end is ahead of it: an old `state/` was put back, and nothing
