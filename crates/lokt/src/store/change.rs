@@ -215,20 +215,23 @@ impl Store<'_> {
         ))
     }
 
-    /// Asks for all of them in one hold of the mutex. If one is refused, its refusal is the only answer, and nothing has changed.
-    /// Otherwise these are the grants, each with its number; after a failure only some of them, which the caller must give back.
+    /// Asks for all of them in one hold of the mutex. Gives the grants, each with its number. If one is refused, its refusal is the last
+    /// answer, and mostly the only one: then nothing has changed. What was granted before it, or before a failure, the caller must
+    /// give back.
     pub(crate) fn pursue_all(&self, asks: &mut [Ask<'_>]) -> Result<Several, Error> {
         let inside = self.enter()?;
-        let range = match self.refused(asks)? {
-            Some(refused) => refused..refused + 1,
-            None => 0..asks.len(),
-        };
         let (mut pending, mut trails, mut failure) = (Vec::new(), Vec::new(), None);
-        for number in range {
+        // Who would be refused goes first, and alone; unless what stood in its way has just ended.
+        let refused = self.refused(asks)?;
+        for number in refused.into_iter().chain((0..asks.len()).filter(|number| Some(*number) != refused)) {
             let ask = &mut asks[number];
+            let mut denied = false;
             // Syncing inside, so that nobody gets in between.
             match self.attempt(ask, true) {
-                Ok(Attempt::Done(done)) => pending.push((number, *done)),
+                Ok(Attempt::Done(done)) => {
+                    denied = matches!(done.decision, Decision::Deny(_));
+                    pending.push((number, *done));
+                }
                 Ok(Attempt::Failed(trail, error)) => {
                     trails.push(trail);
                     failure = Some(error);
@@ -236,7 +239,7 @@ impl Store<'_> {
                 Ok(_) => failure = Some(self.changing(ask.name)),
                 Err(error) => failure = Some(error),
             }
-            if failure.is_some() {
+            if denied || failure.is_some() {
                 break;
             }
         }
@@ -251,6 +254,8 @@ impl Store<'_> {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
+        // In their order; a refusal comes after what must be given back because of it.
+        granted.sort_by_key(|(number, changed)| (matches!(changed.decision, Decision::Deny(_)), *number));
         Ok(Several { granted, failure })
     }
 
