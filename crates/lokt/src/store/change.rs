@@ -448,12 +448,12 @@ impl Store<'_> {
         Ok(Changed { decision, before, waiters, aside, waited, warnings })
     }
 
-    /// Gives a seat up that no record names: the wait is over, or it failed.
+    /// Gives a seat up: the wait is over, or it failed. Should a record name it, that is now the hold of a dead process.
     pub(crate) fn give_up(&self, ask: &mut Ask<'_>) {
         if let Some(seat) = ask.seat.take() {
             // Without the mutex, if it can't be had: our own ticket is nobody else's business.
             let inside = self.enter().ok();
-            self.stand_up(&seat);
+            self.abandon(&seat, ask.name);
             drop(inside);
             seat.let_go();
         }

@@ -144,9 +144,12 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Is the pulse still where it was put? If somebody deleted it, it says nothing to anyone.
+    /// Is the pulse still where it was put? If somebody deleted it, it says nothing to anyone. What can't be looked at isn't gone.
     pub(super) fn stands(&self, seat: &Seat) -> bool {
-        matches!(self.disk.stamp(&seat.path()), Ok(Some(stamp)) if (stamp.dev, stamp.ino) == seat.id)
+        match self.disk.stamp(&seat.path()) {
+            Ok(stamp) => stamp.is_some_and(|stamp| (stamp.dev, stamp.ino) == seat.id),
+            Err(_) => true,
+        }
     }
 
     /// Takes the pulse's file away; only inside the mutex, or if no record ever named it. Its lock is dropped by [`Seat::let_go`].
@@ -198,6 +201,23 @@ impl Store<'_> {
         }
     }
 
+    /// Does the record of `name` name this pulse, as far as can be told?
+    fn is_named(&self, name: &LockName, number: u64, now: &Moment) -> bool {
+        match &self.find(&super::record_path(name), name.as_str(), now).stored {
+            Stored::Held(hold) => hold.pulse.is_some_and(|pulse| pulse.number == number),
+            Stored::Unreadable(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Takes the pulse's file away unless a record names it, as one may if its hold was published and something failed after that: without
+    /// its pulse it would be known by our pid, and live as long as we do. Only inside the mutex.
+    pub(super) fn abandon(&self, seat: &Seat, name: &LockName) {
+        if seat.place == Place::Line || !self.is_named(name, seat.number, &self.machine.now()) {
+            self.stand_up(seat);
+        }
+    }
+
     /// Removes the pulses of the dead that no record names: of guards that were killed between their pulse and their record, or whose
     /// record was deleted by hand. Only inside the mutex, and only now and then.
     pub(super) fn tidy_held(&self, now: &Moment) {
@@ -209,15 +229,7 @@ impl Store<'_> {
             }
             let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX) else { continue };
             let name = Pulse::parse(&content.bytes).and_then(|pulse| LockName::new(&pulse.name).ok());
-            let named = name.is_some_and(|name| {
-                let found = self.find(&super::record_path(&name), name.as_str(), now);
-                match &found.stored {
-                    Stored::Held(hold) => hold.pulse.is_some_and(|pulse| pulse.number == number),
-                    Stored::Unreadable(_) => true,
-                    _ => false,
-                }
-            });
-            if !named {
+            if !name.is_some_and(|name| self.is_named(&name, number, now)) {
                 let _ = self.disk.remove(&path);
             }
         }
