@@ -5,8 +5,9 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use lokt_core::hold::{Identity, default_agent_id};
@@ -15,6 +16,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
+
+use super::bell::sleep_on;
 
 /// The initial time namespace's inode: boot clocks read there mean the same to everyone who is there too.
 const TIME_NS_INITIAL: u64 = 0xEFFF_FFFA;
@@ -168,9 +171,14 @@ fn read_once(path: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Is there such a process, and has it not ended? A zombie has: its descriptor can be read.
 fn exists(pid: i64) -> bool {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
-    !matches!(test_kill_process(pid), Err(Errno::SRCH))
+    let Some(known) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    match pidfd(pid) {
+        Ok(None) => false,
+        Ok(Some(fd)) => !sleep_on(&[fd.as_fd()], Duration::ZERO).is_ok_and(|ready| ready == [true]),
+        Err(_) => !matches!(test_kill_process(known), Err(Errno::SRCH)),
+    }
 }
 
 /// State, number of threads and start time are the 3rd, 20th and 22nd fields; the 2nd is the command in parentheses and may contain
@@ -235,6 +243,12 @@ mod tests {
         assert!(exists(1), "not ours to signal, perhaps, but there");
         assert!(!exists(i64::from(i32::MAX)), "no pid is that high");
         assert!(!exists(i64::MAX));
+        let mut zombie = std::process::Command::new("true").spawn().expect("true can be started");
+        let pid = i64::from(zombie.id());
+        let fd = pidfd(pid).expect("there are descriptors").expect("nobody has waited for it");
+        sleep_on(&[fd.as_fd()], Duration::from_secs(60)).expect("it can be polled");
+        assert!(!exists(pid), "a zombie has ended");
+        zombie.wait().expect("it is our child");
         let hidden = ProcessStat { state: '?', start: 0 };
         assert!(hidden.may_be(777) && !hidden.has_ended());
         assert!(!ProcessStat { start: 778, ..hidden }.may_be(777), "another start time is another process");
