@@ -2,6 +2,8 @@
 
 mod common;
 
+mod child_counts;
+mod crash_frees;
 mod damaged_state;
 mod discovery;
 mod documents;

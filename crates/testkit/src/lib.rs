@@ -10,11 +10,13 @@
 //! | [`session`] | processes on a terminal of their own, or on none |
 //! | [`line`] | real processes that wait in a line |
 //! | [`cmd`] | the real command on a root of its own |
+//! | [`guarding`] | a guard and its command, started and killed for real |
 //! | [`strace`] | a real process delayed or killed at each system call |
 //! | [`judge`] | reads their history and says which promise was broken |
 
 pub mod cmd;
 pub mod fault_disk;
+pub mod guarding;
 pub mod hook_disk;
 pub mod judge;
 pub mod line;

@@ -66,6 +66,11 @@ impl FakeMachine {
     pub fn start_process(&self, pid: i64, start: i64) {
         self.state().processes.insert(pid, ProcessStat { state: 'S', start });
     }
+
+    /// A process ends.
+    pub fn end_process(&self, pid: i64) {
+        self.state().processes.remove(&pid);
+    }
 }
 
 fn moved(at: Timestamp, secs: i64) -> Timestamp {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::cmd::Place;
+use crate::guarding::Guarding;
 use crate::swarm::Ended;
 
 /// Calls of start-up and exit, at which nothing of ours has begun or everything is over.
@@ -38,10 +39,11 @@ pub fn calls(place: &Place, owner: &str, args: &[&str]) -> Vec<Call> {
     let words = [&["strace", "-o", log_text], place.words(args).as_slice()].concat();
     let ended = place.run_words(owner, &words);
     assert!(ended.code.is_some(), "strace works here: {}", ended.stderr);
-    parse(&log)
+    read_log(&log)
 }
 
-fn parse(log: &Path) -> Vec<Call> {
+/// The system calls in a log that strace wrote.
+pub fn read_log(log: &Path) -> Vec<Call> {
     let text = std::fs::read_to_string(log).expect("strace wrote its log");
     let mut seen: HashMap<&str, usize> = HashMap::new();
     let mut calls = Vec::new();
@@ -71,7 +73,17 @@ pub fn delayed_at(place: &Place, owner: &str, args: &[&str], call: &Call, delay_
 }
 
 fn inject(place: &Place, owner: &str, args: &[&str], call: &Call, what: &str) -> Ended {
-    let inject = format!("inject={}:{what}:when={}", call.name, call.nth);
+    let inject = injection(call, what);
     let words = [&["strace", "-o", "/dev/null", "-e", &inject], place.words(args).as_slice()].concat();
     place.run_words(owner, &words)
+}
+
+/// Starts `lokt guard ARGS -- COMMAND` as `owner` and kills the guard at that call, which then doesn't happen. Its command isn't touched.
+pub fn guard_killed_at(place: &Place, owner: &str, args: &[&str], command: &[&str], call: &Call) -> Guarding {
+    let inject = injection(call, "signal=KILL");
+    Guarding::start(place, owner, &["strace", "-o", "/dev/null", "-e", &inject], args, command)
+}
+
+fn injection(call: &Call, what: &str) -> String {
+    format!("inject={}:{what}:when={}", call.name, call.nth)
 }
