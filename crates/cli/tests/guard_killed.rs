@@ -28,6 +28,8 @@ const LINES: usize = 4;
 const LATE_MS: u64 = 100;
 /// Who had to look for itself, because nothing woke it, enters after a second.
 const UNWOKEN_MS: u64 = 900;
+/// So many of each line may be that slow.
+const UNWOKEN_MAX: usize = 5;
 /// Nobody who hasn't entered by now will.
 const ASLEEP: Duration = Duration::from_secs(10);
 
@@ -54,6 +56,7 @@ fn kill_in_a_row(line: usize, kills: usize) -> Vec<u64> {
     let mut holder = start();
     let mut child = command(&holder.runs());
     let mut took = Vec::new();
+    let mut unwoken = 0;
     for kill in 0..kills {
         let mut waiter = start();
         // Some are killed while the waiter arrives: at its look, at its queueing, before it sleeps.
@@ -88,6 +91,12 @@ fn kill_in_a_row(line: usize, kills: usize) -> Vec<u64> {
         reap(&child);
         if asleep {
             took.push(ms);
+            unwoken += usize::from(ms > UNWOKEN_MS);
+            // A loaded machine may let somebody wait for a second; a wake-up that gets lost shows more often than that.
+            assert!(
+                unwoken <= UNWOKEN_MAX,
+                "crash-frees: line {line}, kill {kill}: they look for themselves: {took:?}"
+            );
         }
         (holder, child) = (waiter, command(&said));
     }
@@ -121,11 +130,6 @@ fn of_ten_thousand_kills_none_leaves_a_waiter_asleep() {
     );
     assert!(count > KILLS / 2, "most waiters slept: {count}");
     assert!(median <= LATE_MS, "crash-frees: the next in line enters in milliseconds, not {median}");
-    // A loaded machine may let somebody wait for a second; a wake-up that gets lost shows more often than that.
-    assert!(
-        unwoken <= KILLS / 1_000,
-        "crash-frees: the kernel wakes them: {unwoken} of {count} had to look for themselves"
-    );
 }
 
 // --- killed at every system call
