@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use lokt::time::show_wall_seconds;
-use lokt::{Holder, Lokt};
+use lokt::{Holder, Liveness, Lokt};
 use serde::Serialize;
 
-use crate::show::{seconds, seconds_since};
+use crate::show::{clean, seconds, seconds_since};
 
 /// Who holds a lock.
 #[derive(Serialize, Default)]
@@ -79,6 +79,29 @@ impl FreezeMembers {
             freeze_expires_at: hold.expires_at.map(show_wall_seconds),
         }
     }
+}
+
+/// A process that keeps a hold whose guard is gone.
+#[derive(Serialize)]
+pub(crate) struct KeeperMembers {
+    pub(crate) pid: i64,
+    command: String,
+}
+
+impl KeeperMembers {
+    /// `sleep (pid 42)`
+    pub(crate) fn line(&self) -> String {
+        format!("{} (pid {})", clean(&self.command), self.pid)
+    }
+}
+
+/// What runs although its guard is gone.
+pub(crate) fn kept_by(lokt: &Lokt, holder: &Holder) -> Vec<KeeperMembers> {
+    if holder.liveness != Liveness::Orphan {
+        return Vec::new();
+    }
+    let keepers = lokt.keepers(&holder.hold).into_iter();
+    keepers.map(|keeper| KeeperMembers { pid: keeper.pid, command: keeper.command }).collect()
 }
 
 /// A text, if there is one.

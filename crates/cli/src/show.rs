@@ -85,13 +85,16 @@ pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
     });
     let process = holder.part_lives(PartKind::Process);
     let owner = holder.part_lives(PartKind::Owner);
+    let ends = if holder.liveness == Liveness::Orphan {
+        "what its guard left running ends".to_owned()
+    } else {
+        format!("process {} ends", hold.pid)
+    };
     match (end, process, owner) {
-        (Some(end), true, false) => format!("{end}, or until process {} ends", hold.pid),
+        (Some(end), true, false) => format!("{end}, or until {ends}"),
         (Some(end), ..) => end,
-        (None, true, false) => format!("process {} ends", hold.pid),
-        (None, true, true) => {
-            format!("`lokt unlock {}` by {}, and process {} ends", clean(&hold.name), clean(&hold.owner), hold.pid)
-        }
+        (None, true, false) => ends,
+        (None, true, true) => format!("`lokt unlock {}` by {}, and {ends}", clean(&hold.name), clean(&hold.owner)),
         (None, ..) => format!("`lokt unlock {}` by {}; it has no TTL", clean(&hold.name), clean(&hold.owner)),
     }
 }

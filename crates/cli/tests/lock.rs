@@ -169,7 +169,7 @@ fn who_is_refused_hears_who_holds_it_since_when_and_until_when() {
     let first = format!("error: lock \"build\" held by a (agent: agent-7)@{} (pid {}) for ", host(), record["pid"]);
     assert!(said.stderr.starts_with(&first), "the first line is the one scripts know: {first}{said}");
     let said = said.notes("  since:   ", "it says since when").notes("  until:   ", "it says until when");
-    said.notes("hint: `lokt why build`", "it says what to type next");
+    said.notes("hint: `--wait` waits in line for it, `lokt why build`", "it says what to type next");
 }
 
 #[test]

@@ -44,3 +44,4 @@ mod usage;
 mod users;
 mod waiting;
 mod why;
+mod why_guarded;

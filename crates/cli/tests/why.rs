@@ -43,6 +43,8 @@ fn a_held_name_is_blocked_and_the_evidence_is_shown() {
         .says(&format!("    Token: {token}\n"), "with which token")
         .says("    Reason: release\n", "why")
         .says("Suggestions:\n  - Wait ", "what to do")
+        .says("  - lokt lock build --wait  (waits in line for it)\n", "how to wait")
+        .says("  - lokt guard build --wait -- COMMAND  (waits in line, and runs COMMAND under it)\n", "and then run")
         .says("  - lokt unlock --force build  (break glass", "and in an emergency");
 }
 
@@ -274,6 +276,12 @@ fn the_suggested_commands_can_be_typed_as_they_are() {
             let root = Root::used();
             make(&root);
             let words = words.split("  (").next().expect("split gives at least one");
+            if words.contains("--wait") {
+                // Nothing ends here while it waits: it waits, and that is all.
+                let said = root.run("b", &words.replace("--wait", "--timeout 50ms"));
+                said.exits(2, "what is waited for is not free").notes("timeout", "it waited");
+                continue;
+            }
             let said = root.run("b", words);
             let waits = suggestion.contains("in two seconds");
             assert!(said.code == 0 || waits, "{suggestion:?} works on {what}{said}");

@@ -23,7 +23,7 @@ use crate::store::line::{LINE_DIR, Waiter};
 use crate::store::slot::{Depth, Found, Stored, held_if_unreadable};
 use crate::store::{LOCKS_DIR, Store, record_path};
 use crate::sys::disk::Disk;
-use crate::sys::keepers::{Keeper, keepers_of};
+use crate::sys::keepers::{Keeper, keeper, keepers_of};
 use crate::sys::machine::{Linux, Machine, identity, login_name};
 use crate::sys::mutex::PATIENCE;
 use crate::sys::os_disk::OsDisk;
@@ -355,9 +355,20 @@ impl Lokt {
         Ok(Said { value: swept, warnings })
     }
 
-    /// The processes that keep the pulse of `hold` beating, as far as we may look: its guard, its command, and what that started.
+    /// The processes that keep `hold`, as far as we may look: its guard, its command, and what that started, if they keep the pulse
+    /// beating; and the command that the guard wrote down, if it runs.
     pub fn keepers(&self, hold: &Hold) -> Vec<Keeper> {
-        hold.pulse.map(|pulse| keepers_of((pulse.dev, pulse.ino))).unwrap_or_default()
+        let mut keepers = hold.pulse.map(|pulse| keepers_of((pulse.dev, pulse.ino))).unwrap_or_default();
+        let here = hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns;
+        let runs = |command: &ProcessRef| {
+            self.machine.process(command.pid).is_some_and(|stat| stat.may_be(command.start) && !stat.has_ended())
+        };
+        if let Some(command) = self.command(hold).filter(|command| here && runs(command))
+            && keepers.iter().all(|keeper| keeper.pid != command.pid)
+        {
+            keepers.push(keeper(command.pid));
+        }
+        keepers
     }
 
     /// The command that the guard of `hold` runs, if its pulse says so.

@@ -55,7 +55,7 @@ pub(crate) fn report(lokt: &Lokt, name: &str, refused: &Refusal, format: Format)
         (Denial::Held(_), Some(_)) => format!("timeout waiting for {message}"),
         (_, Some(waited)) => format!("timeout after {}: {message}", duration::show(waited)),
     };
-    let hint = hint(name, &refused.denial, &lokt.me().owner);
+    let hint = hint(name, refused, &lokt.me().owner);
     let report = Report::new(Exit::of_denial(&refused.denial));
     match format {
         Format::Json => report.json(&blocked(lokt, name, refused, message, hint, now)),
@@ -89,15 +89,17 @@ fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {
     lines
 }
 
-fn hint(name: &str, denial: &Denial, me: &str) -> Option<String> {
-    Some(match denial {
+fn hint(name: &str, refused: &Refusal, me: &str) -> Option<String> {
+    // Whoever has waited knows how to.
+    let wait = if refused.waited.is_none() { "`--wait` waits in line for it, " } else { "" };
+    Some(match &refused.denial {
         // Refused to oneself: it is bound to, or guarded by, another process.
         Denial::Held(holder) if holder.hold.owner == me => format!(
-            "it is yours, held by process {}; `lokt lock {name}` joins it, `lokt unlock --force {name}` takes it away",
+            "it is yours, held by process {}; {wait}`lokt lock {name}` joins it, `lokt unlock --force {name}` takes it away",
             holder.hold.pid
         ),
         Denial::Held(_) | Denial::Queued { .. } | Denial::Frozen(_) => {
-            format!("`lokt why {name}` shows the evidence and what you can do")
+            format!("{wait}`lokt why {name}` shows the evidence and what you can do")
         }
         Denial::BeingWritten => "try again in two seconds".into(),
         Denial::Newer { .. } => format!("upgrade lokt, or remove it with `lokt unlock --force {name}`"),

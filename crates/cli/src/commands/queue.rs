@@ -31,7 +31,7 @@ struct Queue<'a> {
 
 /// One who waits. Members that would be empty are left out.
 #[derive(Serialize)]
-struct InLine {
+pub(super) struct InLine {
     position: usize,
     ticket: u64,
     owner: String,
@@ -77,7 +77,8 @@ fn holder(lokt: &Lokt, entry: Option<&Entry>) -> HolderMembers {
     }
 }
 
-fn in_line(lokt: &Lokt, line: &[Waiter]) -> Vec<InLine> {
+/// Those who wait, as JSON.
+pub(super) fn in_line(lokt: &Lokt, line: &[Waiter]) -> Vec<InLine> {
     let now = lokt.now();
     let one = |(place, waiter): (usize, &Waiter)| {
         let pulse = &waiter.pulse;
@@ -107,24 +108,22 @@ fn table(lokt: &Lokt, name: &str, entry: Option<&Entry>, line: &[Waiter]) -> Str
         _ => format!("lock {} is free\n", quoted(name)),
     };
     for (place, waiter) in line.iter().enumerate() {
-        let pulse = &waiter.pulse;
-        let agent =
-            if pulse.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&pulse.agent_id)) };
-        let waits = age(parse_wall(&pulse.since), now.wall);
-        let _ = write!(
-            text,
-            "{:>3}. {}{agent} (pid {})  waiting {waits}",
-            place + 1,
-            clean(&pulse.owner),
-            pulse.process.pid
-        );
-        if !waiter.ticket.counts(now.monotonic_ms) {
-            text.push_str(" [PASSED OVER]");
-        }
-        if let Some(reason) = pulse.reason.as_deref().filter(|reason| !reason.is_empty()) {
-            let _ = write!(text, "  {}", clean(reason));
-        }
-        text.push('\n');
+        let _ = writeln!(text, "{:>3}. {}", place + 1, waits(lokt, waiter));
+    }
+    text
+}
+
+/// One who waits, as a line of text.
+pub(super) fn waits(lokt: &Lokt, waiter: &Waiter) -> String {
+    let (pulse, now) = (&waiter.pulse, lokt.now());
+    let agent = if pulse.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&pulse.agent_id)) };
+    let waits = age(parse_wall(&pulse.since), now.wall);
+    let mut text = format!("{}{agent} (pid {})  waiting {waits}", clean(&pulse.owner), pulse.process.pid);
+    if !waiter.ticket.counts(now.monotonic_ms) {
+        text.push_str(" [PASSED OVER]");
+    }
+    if let Some(reason) = pulse.reason.as_deref().filter(|reason| !reason.is_empty()) {
+        let _ = write!(text, "  {}", clean(reason));
     }
     text
 }

@@ -11,7 +11,7 @@ use super::deny;
 use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::members::text;
+use crate::members::{kept_by, text};
 use crate::report::{Failure, Format, Report};
 use crate::show::{age, clean, owner_at, quoted, reason, seconds, seconds_since};
 
@@ -354,6 +354,9 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
                 line("expires", &format!("{} (in {left})", show_wall_seconds(end)));
             }
             None if ends_with_process(holder) => line("expires", &format!("when process {} ends (no TTL)", hold.pid)),
+            None if holder.liveness == Liveness::Orphan && !holder.part_lives(PartKind::Owner) => {
+                line("expires", "when what its guard left running ends (no TTL)");
+            }
             None => line("expires", "never (no TTL)"),
         },
     }
@@ -372,6 +375,9 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
     }
     if hold.has(PartKind::Process) {
         line("process", holder.liveness.as_str());
+    }
+    for keeper in kept_by(lokt, holder) {
+        line("kept by", &keeper.line());
     }
     if entry.waiters > 0 {
         line("waiting", &entry.waiters.to_string());

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use lokt::time::show_wall_seconds;
-use lokt::{Denial, Entry, EntryState, Hold, Holder, LockName, Lokt, Outlook, PartKind, duration};
+use lokt::{Denial, Entry, EntryState, Hold, Holder, Link, Liveness, LockName, Lokt, Outlook, PartKind, duration};
 use serde::Serialize;
 
+use super::queue::{InLine, in_line, waits};
 use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::members::{FreezeMembers, HolderMembers, text};
+use crate::members::{FreezeMembers, HolderMembers, KeeperMembers, kept_by, text};
 use crate::report::{Failure, Format, Report};
 use crate::show::{age, clean, owner_at, quoted, reason, seconds, until};
 
@@ -63,11 +64,31 @@ struct Reason {
     fencing_token: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// What runs although its guard is gone, and keeps the hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept_by: Vec<KeeperMembers>,
+    /// Who waits, first come first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    line: Vec<InLine>,
+    /// Who waits for whom; the last one waits for what the first one holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cycle: Vec<CycleMember>,
     /// The evidence as lines of text.
     #[serde(skip)]
     label: String,
     #[serde(skip)]
     lines: Vec<String>,
+}
+
+/// One process in a circle of processes that wait for each other.
+#[derive(Serialize)]
+struct CycleMember {
+    holds: String,
+    waits_for: String,
+    owner: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<String>,
+    pid: i64,
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
@@ -77,7 +98,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         return Ok(report(&free(&name), format));
     };
     let outlook = lokt.outlook(&name)?;
-    Ok(report(&explain(&context.root.path, &lokt, &name, &outlook), format))
+    let cycle = lokt.deadlock(&name)?.unwrap_or_default();
+    Ok(report(&explain(&context.root.path, &lokt, &name, &outlook, &cycle), format))
 }
 
 fn free(name: &LockName) -> (Exit, Why<'_>) {
@@ -94,7 +116,7 @@ fn free(name: &LockName) -> (Exit, Why<'_>) {
     (Exit::Done, why)
 }
 
-fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook) -> (Exit, Why<'a>) {
+fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, cycle: &[Link]) -> (Exit, Why<'a>) {
     let now = lokt.now().wall;
     let mut reasons = Vec::new();
     let mut suggestions = Vec::new();
@@ -119,7 +141,11 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook) 
         suggestions.push(format!("Look at {path}: what can't be read counts as a freeze"));
     }
     if let Some(entry) = &outlook.entry {
-        reasons.push(stored(lokt, entry, now));
+        let stored = stored(lokt, entry, now);
+        if stored.holder_stale_reason.is_none() {
+            suggestions.extend(orphan_advice(&stored.kept_by));
+        }
+        reasons.push(stored);
         suggestions.extend(advice(name.as_str(), entry, outlook));
     }
     if !outlook.line.is_empty() {
@@ -127,17 +153,17 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook) 
         reasons.push(Reason {
             kind: "queued",
             message: format!("{} waiting: {}", who.len(), who.join(", ")),
+            line: in_line(lokt, &outlook.line),
             label: format!("{} WAITING", who.len()),
-            lines: outlook
-                .line
-                .iter()
-                .map(|waiter| {
-                    let pulse = &waiter.pulse;
-                    format!("{} (pid {}) since {}", clean(&pulse.owner), pulse.process.pid, clean(&pulse.since))
-                })
-                .collect(),
+            lines: outlook.line.iter().map(|waiter| waits(lokt, waiter)).collect(),
             ..Reason::default()
         });
+    }
+    if cycle.is_empty() {
+        suggestions.extend(waiting_advice(name.as_str(), outlook));
+    } else {
+        reasons.push(deadlock(cycle));
+        suggestions.splice(0..0, deadlock_advice(cycle));
     }
     let (exit, status, would) = match (&outlook.denial, outlook.refreshes) {
         (Some(denial), _) => (Exit::of_denial(denial), "blocked", "deny"),
@@ -148,6 +174,72 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook) 
     let ended =
         matches!(&outlook.entry, Some(entry) if matches!(&entry.state, EntryState::Held(holder) if !holder.lives()));
     (exit, Why { name: name.as_str(), status, would, code, waiters: outlook.line.len(), reasons, suggestions, ended })
+}
+
+/// Each holds what the one before it waits for: none of them ever gets on.
+fn deadlock(cycle: &[Link]) -> Reason {
+    let line = |link: &Link| {
+        let (owner, pid) = (clean(&link.waiter.pulse.owner), link.waiter.pulse.process.pid);
+        format!("{owner} (pid {pid}) holds {} and waits for {}", link.holds, link.waits_for)
+    };
+    let lines: Vec<String> = cycle.iter().map(line).collect();
+    let member = |link: &Link| CycleMember {
+        holds: link.holds.to_string(),
+        waits_for: link.waits_for.to_string(),
+        owner: link.waiter.pulse.owner.clone(),
+        agent_id: text(&link.waiter.pulse.agent_id),
+        pid: link.waiter.pulse.process.pid,
+    };
+    Reason {
+        kind: "deadlock",
+        message: format!("Deadlock: {}", lines.join("; ")),
+        cycle: cycle.iter().map(member).collect(),
+        label: "DEADLOCK: each waits for what the next one holds".into(),
+        lines,
+        ..Reason::default()
+    }
+}
+
+fn deadlock_advice(cycle: &[Link]) -> Vec<String> {
+    let end = |link: &Link| {
+        let (owner, pid) = (clean(&link.waiter.pulse.owner), link.waiter.pulse.process.pid);
+        format!("kill {pid}  (ends {owner}'s wait for {}; ending one wait is enough)", link.waits_for)
+    };
+    let mut names: Vec<&str> = cycle.iter().flat_map(|link| [link.holds.as_str(), link.waits_for.as_str()]).collect();
+    names.sort_unstable();
+    names.dedup();
+    let together = match names.as_slice() {
+        // A process that waits for what it is inside of.
+        [_] => None,
+        names => Some(format!(
+            "lokt guard {} --wait -- COMMAND  (next time: takes all of them, in an order that can't deadlock)",
+            names.join(" ")
+        )),
+    };
+    cycle.iter().map(end).chain(together).collect()
+}
+
+/// What ends a hold whose guard is gone.
+fn orphan_advice(kept_by: &[KeeperMembers]) -> Option<String> {
+    let pids: Vec<String> = kept_by.iter().map(|keeper| keeper.pid.to_string()).collect();
+    let what = if pids.len() == 1 { "the process that still keeps it" } else { "the processes that still keep it" };
+    (!pids.is_empty()).then(|| format!("kill {}  (ends {what})", pids.join(" ")))
+}
+
+/// Where the way becomes free by itself, one can wait for it.
+fn waiting_advice(name: &str, outlook: &Outlook) -> Vec<String> {
+    let guard = format!("lokt guard {name} --wait -- COMMAND");
+    match (&outlook.denial, outlook.entry.as_ref().map(|entry| &entry.state)) {
+        (Some(Denial::Held(_) | Denial::Queued { .. } | Denial::Frozen(_)), _) => vec![
+            format!("lokt lock {name} --wait  (waits in line for it)"),
+            format!("{guard}  (waits in line, and runs COMMAND under it)"),
+        ],
+        // One's own process: `lock` joins it, another guard must wait for it.
+        (None, Some(EntryState::Held(holder))) if holder.part_lives(PartKind::Process) => {
+            vec![format!("{guard}  (waits until that process ends, and runs COMMAND under it)")]
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn frozen(freeze: &Holder, now: Timestamp) -> Reason {
@@ -208,6 +300,9 @@ fn stored(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Reason {
         (None, false) => ("held", "HELD by", format!("Held by {who} ({}) for {held}", holding(holder, pid_status))),
     };
     let agent = if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
+    let kept_by = kept_by(lokt, holder);
+    let mut lines = evidence(holder, &held, now);
+    lines.extend(kept_by.iter().map(|keeper| format!("Kept by: {}", keeper.line())));
     Reason {
         kind,
         message,
@@ -220,7 +315,8 @@ fn stored(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Reason {
         fencing_token: hold.token.map(lokt::Fence::get),
         reason: reason(hold).map(ToOwned::to_owned),
         label: format!("{label} {}{agent}@{} ({})", clean(&hold.owner), clean(&hold.host), holding(holder, pid_status)),
-        lines: evidence(holder, &held, now),
+        lines,
+        kept_by,
         ..Reason::default()
     }
 }
@@ -292,10 +388,19 @@ fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
             let pid = holder.hold.pid;
             match (holder.part_lives(PartKind::Process), holder.part_lives(PartKind::Owner)) {
                 (true, true) => vec![format!("lokt unlock {name}  (ends your part; process {pid} still holds it)")],
-                (true, false) => vec![
-                    format!("lokt lock {name}  (joins it: then it lasts until process {pid} ends and you unlock it)"),
-                    format!("lokt unlock {name}  (ends it)"),
-                ],
+                (true, false) => {
+                    let ends = if holder.liveness == Liveness::Orphan {
+                        "its command ends".to_owned()
+                    } else {
+                        format!("process {pid} ends")
+                    };
+                    // What runs under a guard is not ended by `unlock`.
+                    let unlock = match holder.hold.pulse {
+                        None => format!("lokt unlock {name}  (ends it)"),
+                        Some(_) => format!("lokt unlock --force {name}  (takes it away from under its command)"),
+                    };
+                    vec![format!("lokt lock {name}  (joins it: then it lasts until {ends} and you unlock it)"), unlock]
+                }
                 _ => vec![
                     format!("lokt lock {name}{}  (refreshes it)", ttl_again(&holder.hold)),
                     format!("lokt unlock {name}  (ends it)"),

@@ -1,9 +1,9 @@
-//! Which processes have a file open? `/proc` knows; the kernel's table of locks only knows who took one.
+//! Which processes keep a file locked? `/proc` knows; the kernel's table of locks only knows who took one.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-/// A process that has a file open.
+/// A process that keeps a file locked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keeper {
     /// Its pid.
@@ -12,23 +12,28 @@ pub struct Keeper {
     pub command: String,
 }
 
-/// The processes that have the file with this device and inode open, as far as we may look. It goes through all of them: for people who
-/// ask why, not for locks.
+/// The processes that share the lock on the file with this device and inode, as far as we may look. It goes through all of them: for
+/// people who ask why, not for locks.
 pub(crate) fn keepers_of(id: (u64, u64)) -> Vec<Keeper> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i64>().ok());
-    let mut keepers: Vec<Keeper> = pids.filter(|pid| has_open(*pid, id)).map(keeper).collect();
+    let mut keepers: Vec<Keeper> = pids.filter(|pid| keeps_locked(*pid, id)).map(keeper).collect();
     keepers.sort_unstable_by_key(|keeper| keeper.pid);
     keepers
 }
 
-fn has_open(pid: i64, id: (u64, u64)) -> bool {
+/// Whoever waits for the lock has the file open too; only what shares the lock has it listed with its descriptor.
+fn keeps_locked(pid: i64, id: (u64, u64)) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let mut found = files.filter_map(|file| fs::metadata(file.path()).ok());
-    found.any(|file| (file.dev(), file.ino()) == id)
+    let mut found = files.filter(|file| fs::metadata(file.path()).is_ok_and(|file| (file.dev(), file.ino()) == id));
+    found.any(|file| {
+        let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", file.file_name().display()));
+        info.is_ok_and(|info| info.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK")))
+    })
 }
 
-fn keeper(pid: i64) -> Keeper {
+/// What a process calls itself.
+pub(crate) fn keeper(pid: i64) -> Keeper {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     Keeper { pid, command: String::from_utf8_lossy(&name).trim_end().to_owned() }
 }
