@@ -39,6 +39,7 @@ mod seed_reentrant;
 mod shared_root;
 mod status;
 mod token_order;
+mod under_load;
 mod unlock;
 mod usage;
 mod users;

@@ -9,6 +9,7 @@
 //! | [`swarm`] | many real processes, released at one instant |
 //! | [`session`] | processes on a terminal of their own, or on none |
 //! | [`line`] | real processes that wait in a line |
+//! | [`storm`] | many real guards for a while, killed and stopped, and what must be true afterwards |
 //! | [`cmd`] | the real command on a root of its own |
 //! | [`guarding`] | a guard and its command, started and killed for real |
 //! | [`strace`] | a real process delayed or killed at each system call |
@@ -23,5 +24,6 @@ pub mod line;
 pub mod machine;
 pub mod mem_disk;
 pub mod session;
+pub mod storm;
 pub mod strace;
 pub mod swarm;
