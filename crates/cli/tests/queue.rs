@@ -137,7 +137,7 @@ fn status_and_why_show_who_waits() {
     assert_eq!(root.run("z", "status x --json").json()["waiters"], 2, "and JSON");
     assert_eq!(root.run("z", "status --json").json()[0]["waiters"], 2, "and the JSON list");
     let said = root.run("z", "why x").exits(2, "it is held").says("2 WAITING", "why counts them");
-    said.says(&format!("    b (pid {}) since ", first.pid()), "and names them");
+    said.says(&format!("    b (agent: agent-b) (pid {})  waiting ", first.pid()), "and names them");
     let json = root.run("z", "why x --json").exits(2, "it is held").json();
     let queued = json["reasons"].as_array().expect("reasons").iter().find(|reason| reason["type"] == "queued").cloned();
     assert_eq!(json["waiters"], 2, "in JSON too");
@@ -182,7 +182,7 @@ fn a_waiters_own_words_are_escaped_too() {
     eventually("it waits in line", || ticket_of(&root.path(), "x", waiter.pid()).is_some());
     let shown = "b\\u{1b}[2J\\n\\u{7f}";
     root.run("z", "queue x").says(&format!("  1. {shown} (agent: {shown}) (pid "), "escaped").says(shown, "the reason");
-    root.run("z", "why x").exits(2, "it is held").says(&format!("    {shown} (pid "), "escaped");
+    root.run("z", "why x").exits(2, "it is held").says(&format!("    {shown} (agent: {shown}) (pid "), "escaped");
     assert_eq!(root.run("z", "queue x --json").json()["waiters"][0]["reason"], nasty, "JSON says what it says");
     root.run("a", "unlock x").exits(0, "it is a's");
     assert_eq!(waiter.end().code, Some(0), "it is served like anyone");

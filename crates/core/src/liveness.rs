@@ -78,10 +78,14 @@ pub fn is_local(fs: Option<u64>) -> bool {
     fs.is_some_and(|magic| LOCAL_FILE_SYSTEMS.contains(&magic))
 }
 
-/// Weighs the evidence about the process part of `hold`.
+/// Weighs the evidence about the process part of `hold`. Pids of another namespace than ours prove nothing.
 pub fn weigh(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
+    weigh_in_place(hold, me, if pids_compare(hold, me) { clues } else { clues.without_pids() })
+}
+
+/// The same, for evidence about processes that were looked for in the pid namespace of the hold.
+pub fn weigh_in_place(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
     let same_host = hold.host == me.host;
-    let clues = if pids_compare(hold, me) { clues } else { clues.without_pids() };
     match &hold.boot_id {
         // Old records name no boot: the host name is all there is. A pulse that beats, or may, is somebody's all the same.
         None if same_host && matches!(clues.pulse, PulseClue::Locked | PulseClue::Unreadable) => by_pulse(clues),

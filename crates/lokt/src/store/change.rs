@@ -34,8 +34,6 @@ use crate::sys::disk::NewFile;
 const PREPARE_TRIES: usize = 3;
 /// Somebody who doesn't know the mutex can get in between this often before we say so.
 const CHANGE_TRIES: usize = 32;
-/// One in so many guards, and every `lock`, looks for what killed processes left among the temp files.
-const TIDY_EVERY: u64 = 32;
 /// A prepared record older than this is written anew: its lease began when it was written.
 const PREPARED_MS_MAX: u64 = 1_000;
 
@@ -323,7 +321,7 @@ impl Store<'_> {
                     counted = self.seat_holder(ask, drawn, &now)?;
                     next.pulse = ask.seat.as_ref().map(Seat::reference);
                 }
-                if takes && (!ask.beats || next_token.get().is_multiple_of(TIDY_EVERY)) {
+                if takes {
                     self.tidy();
                 }
                 let prepared =

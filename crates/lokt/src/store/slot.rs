@@ -5,7 +5,7 @@ use std::io;
 use lokt_core::decide::{Facts, Freeze, Line as Others, Slot};
 use lokt_core::denial::Holder;
 use lokt_core::hold::{Fence, Hold, LockId, PartKind};
-use lokt_core::liveness::{Clues, Liveness, Process, PulseClue, weigh};
+use lokt_core::liveness::{Clues, Liveness, Process, PulseClue, weigh, weigh_in_place};
 use lokt_core::name::LockName;
 use lokt_core::pulse::{ProcessRef, Pulse};
 use lokt_core::record::{self, Parsed, RECORD_BYTES_MAX};
@@ -220,17 +220,28 @@ impl Store<'_> {
         }
         // Old programs say nothing of namespaces: their pids are taken for ours. We always do, where we can find out.
         let visible = hold.is_foreign() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
-        let process = |pid, start| if visible { self.process(pid, start) } else { Process::Unseen };
+        // Namespaces have their numbers from one boot.
+        let elsewhere = hold.pid_ns.filter(|_| !visible && hold.boot_id.is_some());
+        let process = |pid, start| match elsewhere {
+            _ if visible => self.process(pid, start),
+            Some(space) => self.machine.process_in(space, pid, start),
+            None => Process::Unseen,
+        };
         let (pulse, command) = self.pulse(hold);
+        // A locked pulse says enough; processes of another namespace are dear to look for.
+        let asks = visible || pulse != PulseClue::Locked;
+        let process = |pid, start| if asks { process(pid, start) } else { Process::Unseen };
         let running = command.map(|command| process(command.pid, command.start));
         let holder = process(hold.pid, hold.pid_start);
         let end = match (pulse, hold.pulse, command) {
             (PulseClue::Locked, Some(pulse), _) => ProcessEnd::Pulse(pulse.number),
-            (_, _, Some(command)) if running == Some(Process::Alive) => ProcessEnd::Process(command.pid),
-            _ if holder == Process::Alive => ProcessEnd::Process(hold.pid),
+            (_, _, Some(command)) if visible && running == Some(Process::Alive) => ProcessEnd::Process(command.pid),
+            _ if visible && holder == Process::Alive => ProcessEnd::Process(hold.pid),
             _ => ProcessEnd::Unknown,
         };
-        (weigh(hold, self.me, Clues { pulse, holder, command: running }), end)
+        let clues = Clues { pulse, holder, command: running };
+        let weighs = if elsewhere.is_some() { weigh_in_place } else { weigh };
+        (weighs(hold, self.me, clues), end)
     }
 
     fn process(&self, pid: i64, start: i64) -> Process {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lokt_core::hold::{Identity, default_agent_id};
+use lokt_core::liveness::Process;
 use lokt_core::time::Moment;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -18,6 +19,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::bell::sleep_on;
+use super::pid_spaces;
 
 /// The initial time namespace's inode: boot clocks read there mean the same to everyone who is there too.
 const TIME_NS_INITIAL: u64 = 0xEFFF_FFFA;
@@ -59,6 +61,10 @@ pub trait Machine: Send + Sync {
     fn random(&self) -> io::Result<u128>;
     /// A process of our pid namespace; `None` if there is none.
     fn process(&self, pid: i64) -> Option<ProcessStat>;
+    /// A process of another pid namespace, as far as it can be seen from here.
+    fn process_in(&self, _space: u64, _pid: i64, _start: i64) -> Process {
+        Process::Unseen
+    }
 }
 
 /// The machine that this program runs on.
@@ -81,6 +87,11 @@ impl Machine for Linux {
 
     fn process(&self, pid: i64) -> Option<ProcessStat> {
         process_stat(pid)
+    }
+
+    fn process_in(&self, space: u64, pid: i64, start: i64) -> Process {
+        // In a time namespace start times read differently.
+        pid_spaces::process_in(space, pid, if proc_view().starts { start } else { 0 })
     }
 }
 
@@ -164,7 +175,7 @@ pub(super) fn process_stat(pid: i64) -> Option<ProcessStat> {
 }
 
 /// The beginning of a file: all of it, if it is one of the small ones of `/proc`. Reading until the end would take twice as many calls.
-fn read_once(path: &str) -> Option<Vec<u8>> {
+pub(super) fn read_once(path: &str) -> Option<Vec<u8>> {
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut bytes = Vec::with_capacity(PROC_BYTES_MAX);
     rustix::io::read(&fd, rustix::buffer::spare_capacity(&mut bytes)).ok()?;
@@ -183,7 +194,7 @@ fn exists(pid: i64) -> bool {
 
 /// State, number of threads and start time are the 3rd, 20th and 22nd fields; the 2nd is the command in parentheses and may contain
 /// anything.
-fn parse_stat(stat: &str) -> Option<ProcessStat> {
+pub(super) fn parse_stat(stat: &str) -> Option<ProcessStat> {
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -213,9 +224,19 @@ pub fn identity(owner: String, agent_id: Option<String>) -> Identity {
     }
 }
 
-/// The inode of one of our namespaces, from a link like `pid:[4026531836]`.
+/// The inode of one of our namespaces.
 fn namespace(kind: &str) -> Option<u64> {
-    let link = fs::read_link(format!("/proc/self/ns/{kind}")).ok()?;
+    namespace_at(&format!("/proc/self/ns/{kind}"), kind)
+}
+
+/// The inode of the pid namespace of the process that `/proc` shows as `outer`.
+pub(super) fn namespace_of(outer: i64) -> Option<u64> {
+    namespace_at(&format!("/proc/{outer}/ns/pid"), "pid")
+}
+
+/// The inode in a link like `pid:[4026531836]`.
+fn namespace_at(path: &str, kind: &str) -> Option<u64> {
+    let link = fs::read_link(path).ok()?;
     link.to_str()?.strip_prefix(kind)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
 }
 

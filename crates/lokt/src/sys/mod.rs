@@ -12,6 +12,7 @@ pub mod machine;
 pub mod mutex;
 mod os_dirs;
 pub mod os_disk;
+mod pid_spaces;
 mod proc_locks;
 pub mod pulse_file;
 pub mod signals;
