@@ -1,7 +1,5 @@
 //! Exit codes: an interface that scripts depend on. `docs/exit-codes.md` has the same table; a test compares them.
 
-use std::process::ExitCode;
-
 use lokt::{Denial, Error, ErrorKind};
 
 /// How a command ended.
@@ -96,12 +94,6 @@ impl Exit {
             ErrorKind::Busy => Self::TryAgain,
             ErrorKind::Unusable => Self::Unusable,
         }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
     }
 }
 

@@ -2,6 +2,10 @@
 //!
 //! `argv[1]` selects the command, and only that command's argument parser is built: building all of them would take longer than the
 //! lock. A command returns a [`report::Report`]; it is rendered in one place, as text or JSON, and its exit code ends the process.
+//!
+//! The program begins at C's `main`, without the set-up of Rust's runtime. What that sets up and we need is in [`lokt::sys::start`]; the rest
+//! (a handler that explains stack overflows, for which it reads the process's memory map) takes as long as taking a lock.
+#![cfg_attr(not(test), no_main)]
 
 mod args;
 mod commands;
@@ -11,11 +15,21 @@ mod members;
 mod report;
 mod show;
 
-use std::process::ExitCode;
+/// Where the C library's start-up code goes.
+#[cfg(not(test))]
+#[expect(unsafe_code, reason = "it must have this name to be found; docs/performance.md says what it saves")]
+#[unsafe(no_mangle)]
+extern "C" fn main() -> i32 {
+    i32::from(run())
+}
 
-fn main() -> ExitCode {
-    let mut words = std::env::args_os();
-    let _program = words.next();
-    let words: Vec<_> = words.collect();
-    commands::run(&words).print().into()
+#[cfg(test)]
+fn main() {
+    run();
+}
+
+fn run() -> u8 {
+    lokt::sys::start::prepare();
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    commands::run(&words).print().code()
 }

@@ -1,10 +1,17 @@
-//! What a process inherits from the one that started it and must not keep.
+//! Signals that a process must not leave as it got them.
 
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 /// Whoever started us may ignore the end of children; the kernel then throws their exit codes away.
 #[expect(unsafe_code, reason = "there is no safe way to reset a signal; docs/architecture.md says why it must be")]
-pub(crate) fn listen_to_children() {
+pub(super) fn listen_to_children() {
     // SAFETY: the default disposition runs no code of ours.
     let _ = unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) };
+}
+
+/// Whoever closed our output doesn't want it any more, which is no reason to die in the middle of something.
+#[expect(unsafe_code, reason = "there is no safe way to ignore a signal; docs/architecture.md says why it must be")]
+pub(super) fn ignore_closed_pipes() {
+    // SAFETY: ignoring a signal runs no code of ours.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) };
 }

@@ -18,4 +18,5 @@ pub mod pulse_file;
 pub mod signals;
 mod sleepers;
 pub(crate) mod spawn;
+pub mod start;
 pub(crate) mod terminal;
