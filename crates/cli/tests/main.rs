@@ -20,6 +20,7 @@ mod guard_lost;
 mod guard_names;
 mod guard_signals;
 mod guard_terminal;
+mod guards;
 mod hostile;
 mod hostile_line;
 mod in_order;

@@ -157,8 +157,9 @@ fn guard_answers_as_the_table_says() {
 fn a_guard_inside_the_stored_hold_runs_at_once_and_changes_nothing() {
     let rows = [
         Row {
-            says: "guard inside a guard, and the record still has its lock id and token: runs at once, releases nothing",
-            applies: Case::is_held,
+            says: "guard inside a guard, and the record still has its lock id and token: runs at once, releases nothing; \
+                not if that hold is over and nobody is left who could renew it",
+            applies: |case| case.is_held() && (case.lives() || case.may_renew()),
             answer: |_| Answer::Inside,
         },
         BEING_WRITTEN,

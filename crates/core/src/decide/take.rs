@@ -35,12 +35,15 @@ pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Ident
     let Slot::Held(hold) = facts.slot else {
         return grant(facts, me, None, |facts| process_hold(terms, bearer, facts, me));
     };
-    let opens = |badge: &Badge| badge.lock_id == hold.lock_id && badge.token == hold.token;
-    if bearer.inside.as_ref().is_some_and(|badge| !badge.lock_id.is_empty() && opens(badge)) {
-        return Decision::Inside;
-    }
     let process_lives = facts.lives(PartKind::Process);
     let owner_lives = facts.lives(PartKind::Owner);
+    // A guard that lives may still renew a lease that is over. What outlived a hold that is gone has no inside to be in: it would run
+    // beside whoever takes the name next.
+    let is_over = !process_lives && !owner_lives && (facts.liveness == Liveness::Gone || !hold.has(PartKind::Process));
+    let opens = |badge: &Badge| badge.lock_id == hold.lock_id && badge.token == hold.token;
+    if bearer.inside.as_ref().is_some_and(|badge| !is_over && !badge.lock_id.is_empty() && opens(badge)) {
+        return Decision::Inside;
+    }
     if !process_lives && !owner_lives {
         return grant(facts, me, None, |facts| process_hold(terms, bearer, facts, me));
     }

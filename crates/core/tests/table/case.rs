@@ -89,6 +89,11 @@ impl Case {
         self.process != Lease::Absent && matches!(self.liveness, Liveness::Alive | Liveness::Orphan)
     }
 
+    /// There is a process part, and its process isn't proven gone.
+    pub(crate) fn may_renew(&self) -> bool {
+        self.process != Lease::Absent && self.liveness != Liveness::Gone
+    }
+
     pub(crate) fn elapsed(&self) -> Elapsed {
         Elapsed { process: self.process, owner: self.owner }
     }

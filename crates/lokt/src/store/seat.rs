@@ -86,8 +86,11 @@ impl Seat {
         self.file.iter().for_each(|file| file.let_go());
     }
 
-    /// Drops only our own share of the lock: who inherited it keeps it.
+    /// Drops only our own share of the lock: who inherited it keeps it. We are named in the command's place: until the hold is given
+    /// back, nobody may take it for that of a dead process.
     pub(crate) fn leave_to_heirs(&mut self) {
+        // What couldn't be written down is found lost at the release, and said.
+        let _ = self.name_command(self.pulse.process);
         self.file = None;
     }
 

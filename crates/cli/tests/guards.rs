@@ -1,0 +1,65 @@
+//! What a guard's hold is worth to others while its end is near: nested guards, heirs of the pulse, copies of its record.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, kill_process};
+
+use crate::common::{LOKT, Root, eventually, names_in, pid_of};
+
+fn guard(root: &Root, words: &[&str]) -> Child {
+    let mut command = Command::new(LOKT);
+    command.env("LOKT_ROOT", root.path()).env("LOKT_OWNER", "a").arg("guard").args(words);
+    command.stdin(Stdio::null()).spawn().expect("it starts")
+}
+
+fn is_unlocked(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockShared).is_ok()
+}
+
+#[test]
+fn one_holder_what_outlived_a_hold_is_not_inside_of_it() {
+    let root = Root::new();
+    let badge = root.outside().join("badge");
+    let script = format!("echo $LOKT_HOLDS >{0}.new; mv {0}.new {0}; exec sleep 60", badge.display());
+    let mut outer = guard(&root, &["x", "-o", "--", "sh", "-c", &script]);
+    eventually("the command runs", || badge.exists());
+    let holds = std::fs::read_to_string(&badge).expect("it is there");
+    let nested = || root.lokt("a").env("LOKT_HOLDS", holds.trim()).args(["guard", "x", "--", "true"]).run();
+    nested().exits(0, "inside of a live hold it runs at once");
+    assert_eq!(root.events_of("x"), ["acquire"], "and nothing changes");
+
+    let command = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.id())).expect("it runs");
+    outer.kill().expect("it is ours");
+    outer.wait().expect("it is ours");
+    let command = pid_of(command.trim().parse().expect("one child"));
+    kill_process(command, Signal::KILL).expect("it runs");
+    eventually("its hold is over", || root.run("b", "exists x").code != 0);
+    nested().exits(0, "it is free");
+    assert_eq!(
+        root.events_of("x"),
+        ["acquire", "auto-prune", "acquire", "release"],
+        "it got a hold of its own: one that is over keeps nobody else out"
+    );
+}
+
+#[test]
+fn one_holder_a_guard_that_waits_for_heirs_holds_until_it_releases() {
+    let root = Root::used();
+    let mark = root.outside().join("in");
+    let script = format!("touch {}; exec sleep 0.3", mark.display());
+    let mut outer = guard(&root, &["x", "--until-all", "--", "sh", "-c", &script]);
+    eventually("the command runs", || mark.exists());
+    let pulse = names_in(&root.path().join("state/held")).pop().expect("a guard has a pulse");
+    // The release waits for the mutex.
+    let mutex = File::open(root.path()).expect("it is there");
+    flock(&mutex, FlockOperation::LockExclusive).expect("it is free soon");
+    eventually("nobody keeps the pulse", || is_unlocked(&pulse));
+    root.run("b", "exists x").exits(0, "whoever looks now finds a hold, not a dead process's record");
+    flock(&mutex, FlockOperation::Unlock).expect("it is ours");
+    assert_eq!(outer.wait().expect("it is ours").code(), Some(0), "the lock was held to the end");
+    assert_eq!(root.events_of("x"), ["acquire", "release"]);
+}
