@@ -99,7 +99,12 @@ impl Store<'_> {
         let frozen = || self.freeze(name, &now).is_some();
         // What stood in the way is another thing now, or nothing.
         match &standing.denial {
-            Denial::Held(holder) => !held || found.hold().is_some_and(|hold| is_another(hold, &holder.hold)),
+            // Only the head sleeps on the holder. If everybody looked whenever the lock has passed on, a long line would keep the mutex
+            // busy with looking: each look is as long as the line.
+            Denial::Held(holder) => {
+                let is_head = standing.predecessor.is_none();
+                !held || is_head && found.hold().is_some_and(|hold| is_another(hold, &holder.hold))
+            }
             Denial::Frozen(_) => !frozen(),
             _ => !held && !frozen(),
         }
