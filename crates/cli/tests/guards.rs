@@ -63,3 +63,52 @@ fn one_holder_a_guard_that_waits_for_heirs_holds_until_it_releases() {
     assert_eq!(outer.wait().expect("it is ours").code(), Some(0), "the lock was held to the end");
     assert_eq!(root.events_of("x"), ["acquire", "release"]);
 }
+
+#[test]
+fn one_holder_what_is_held_while_the_rest_is_waited_for_does_not_run_out() {
+    let root = Root::used();
+    let mark = root.outside().join("in");
+    let other = guard(&root, &["b", "--", "sleep", "60"]);
+    eventually("b is held", || root.has_record("b"));
+    let script = format!("touch {}", mark.display());
+    let mut both = guard(&root, &["a", "b", "--ttl", "1s", "--wait", "--", "sh", "-c", &script]);
+    eventually("it waits for b", || !names_in(&root.path().join("state/line/b")).is_empty());
+    let renewed = || root.events_of("a").iter().filter(|event| *event == "renew").count();
+    eventually("its lease of a would be over by now", || renewed() >= 4);
+    root.run("c", "lock a").exits(2, "a is held");
+
+    // Whoever takes it by force makes it begin anew.
+    root.run("c", "unlock a --force").exits(0, "force takes it");
+    root.run("c", "lock a").exits(0, "it is free");
+    kill_process(pid_of(other.id()), Signal::TERM).expect("it runs");
+    { other }.wait().expect("it is ours");
+    eventually("it waits for a", || !names_in(&root.path().join("state/line/a")).is_empty());
+    assert!(!mark.exists(), "a command never runs under half of its locks");
+    root.run("c", "unlock a").exits(0, "it is c's");
+    assert_eq!(both.wait().expect("it is ours").code(), Some(0), "in the end it had both");
+    assert!(mark.exists(), "and its command ran");
+}
+
+#[test]
+fn a_command_runs_where_few_files_may_be_open() {
+    let root = Root::new();
+    for limit in [32, 64, 100] {
+        let script = format!("ulimit -n {limit}; exec {LOKT} guard x -- true");
+        let few = Command::new("sh").args(["-c", &script]).env("LOKT_ROOT", root.path()).output().expect("sh runs");
+        assert_eq!(few.status.code(), Some(0), "{limit} are enough: {few:?}");
+    }
+}
+
+#[test]
+fn child_counts_a_copied_record_does_not_take_the_pulse_of_the_original() {
+    let root = Root::used();
+    let holder = guard(&root, &["x", "--", "sleep", "60"]);
+    eventually("it is held", || root.has_record("x"));
+    let mut copy = root.record("x");
+    copy["expires_at"] = "2020-01-01T00:00:00Z".into();
+    root.put_record("y", &copy);
+    root.run("b", "guard y -- true").exits(0, "the copy is over");
+    assert_eq!(names_in(&root.path().join("state/held")).len(), 1, "the pulse is that of x, which is held");
+    kill_process(pid_of(holder.id()), Signal::TERM).expect("it runs");
+    { holder }.wait().expect("it is ours");
+}

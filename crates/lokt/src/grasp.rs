@@ -1,6 +1,8 @@
 //! A hold in the hand of the process that got it: to renew, to look after, to give back.
 
 use std::os::fd::OwnedFd;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lokt_core::badges::Badges;
@@ -13,6 +15,7 @@ use lokt_core::pulse::ProcessRef;
 use lokt_core::time::{Elapsed, Lease};
 
 use crate::error::Error;
+use crate::held::look_after;
 use crate::locks::{Lokt, Refusal, Said};
 use crate::store::change::{Ask, Changed, Several};
 use crate::store::record_path;
@@ -74,32 +77,51 @@ impl Lokt {
         if patience.timeout.is_none() && names.len() > 1 {
             return self.grasp_at_once(&names, terms, inside);
         }
-        let mut taken = Taken::default();
         let mut left = patience.timeout;
-        for name in &names {
-            let began_ms = self.now().monotonic_ms;
-            let mut ask = Ask::guard(name, terms.clone(), self.me(), inside.of(name).cloned());
-            ask.profile.holds = taken.badges(inside).to_string();
-            patience.timeout = left;
-            let changed = match self.obtain(&mut ask, patience) {
-                Ok(Some(changed)) => changed,
-                Ok(None) => {
-                    taken.give_back();
-                    return Ok(Said { value: Grasped::Interrupted, warnings: taken.warnings });
+        loop {
+            let mut taken = Taken::default();
+            let mut minders = Vec::new();
+            for name in &names {
+                let began_ms = self.now().monotonic_ms;
+                let mut ask = Ask::guard(name, terms.clone(), self.me(), inside.of(name).cloned());
+                ask.profile.holds = taken.badges(inside).to_string();
+                patience.timeout = left;
+                let changed = match self.obtain(&mut ask, patience) {
+                    Ok(Some(changed)) => changed,
+                    Ok(None) => {
+                        minders.clear();
+                        taken.give_back();
+                        return Ok(Said { value: Grasped::Interrupted, warnings: taken.warnings });
+                    }
+                    Err(error) => {
+                        minders.clear();
+                        taken.give_back();
+                        return Err(error);
+                    }
+                };
+                if matches!(changed.decision, Decision::Deny(_)) {
+                    minders.clear();
                 }
-                Err(error) => {
-                    taken.give_back();
-                    return Err(error);
+                let granted = taken.grasps.len();
+                if let Some(denied) = taken.add(self, name, ask.seat.take(), changed) {
+                    return Ok(denied);
                 }
-            };
-            if let Some(denied) = taken.add(self, name, ask.seat.take(), changed) {
-                return Ok(denied);
+                // What we have must not run out while we wait for the rest.
+                if names.len() > 1 && terms.ttl_sec.is_some() {
+                    minders.extend(taken.grasps[granted..].iter().map(|grasp| Minder::of(grasp, terms.ttl_sec)));
+                }
+                // The timeout is for all of them together.
+                let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
+                left = left.map(|left| left.saturating_sub(waited).max(Duration::from_millis(1)));
             }
-            // The timeout is for all of them together.
-            let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
-            left = left.map(|left| left.saturating_sub(waited).max(Duration::from_millis(1)));
+            let is_whole = minders.iter().all(Minder::is_held);
+            drop(minders);
+            if is_whole {
+                return Ok(taken.all());
+            }
+            // One was lost meanwhile, so it isn't all of them: from the beginning.
+            taken.give_back();
         }
-        Ok(taken.all())
     }
 
     fn grasp_at_once(&self, names: &[LockName], terms: &Terms, inside: &Badges) -> Result<Said<Grasped>, Error> {
@@ -122,6 +144,40 @@ impl Lokt {
             self.store().give_up(ask);
         }
         Err(error)
+    }
+}
+
+/// Renews a hold while others are waited for.
+struct Minder {
+    proof: Proof,
+    /// Tells it to stop.
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Minder {
+    fn of(grasp: &Grasp, ttl_sec: Option<u64>) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let (proof, began_ms) = (grasp.proof(), grasp.began_ms());
+        let theirs = proof.clone();
+        let minds = move || look_after(&theirs, began_ms, ttl_sec, &stopped, |_| {});
+        // Without a thread its lease may run out, and then it is asked for again.
+        let thread = thread::Builder::new().stack_size(256 << 10).spawn(minds).ok();
+        Self { proof, stop: Some(stop), thread }
+    }
+
+    /// Is it ours? A lease that nobody minded is begun anew, if nobody else has it.
+    fn is_held(&self) -> bool {
+        let outcome = if self.thread.is_some() { self.proof.look() } else { self.proof.renew() };
+        !matches!(outcome, Outcome::Lost(_))
+    }
+}
+
+impl Drop for Minder {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // No renewal may come after a release.
+        self.thread.take().map(JoinHandle::join);
     }
 }
 

@@ -309,7 +309,13 @@ fn tell_all(listeners: &Mutex<Vec<Sender<Lost>>>, lost: &Lost) {
 }
 
 /// Renews and looks, as a guard does, until it is told to stop or the lock is lost.
-fn look_after(proof: &Proof, began_ms: u64, ttl_sec: Option<u64>, stopped: &Receiver<()>, tell: impl Fn(Lost)) {
+pub(crate) fn look_after(
+    proof: &Proof,
+    began_ms: u64,
+    ttl_sec: Option<u64>,
+    stopped: &Receiver<()>,
+    tell: impl Fn(Lost),
+) {
     let now_ms = || proof.lokt.now().monotonic_ms;
     let manners = Manners { ttl_sec, on_lost: OnLost::Warn, until_all: false };
     let mut machine = Guard::new(manners, &[began_ms], now_ms());

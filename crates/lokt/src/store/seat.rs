@@ -199,8 +199,14 @@ impl Store<'_> {
     /// Removes a pulse that no record names any more; only inside the mutex.
     pub(super) fn forget_pulse(&self, before: Option<&Hold>, next: Option<&Hold>) {
         let named = next.and_then(|next| next.pulse);
-        if let Some(gone) = before.and_then(|before| before.pulse).filter(|pulse| Some(*pulse) != named) {
-            let _ = self.disk.remove(&held_path(gone.number));
+        let Some(before) = before else { return };
+        let Some(gone) = before.pulse.filter(|pulse| Some(*pulse) != named) else { return };
+        let path = held_path(gone.number);
+        // A record that was copied by hand names the pulse of another lock.
+        if matches!(self.disk.read(&path, RECORD_BYTES_MAX), Ok(Entry::File(content))
+            if Pulse::parse(&content.bytes).is_none_or(|pulse| pulse.name == before.name))
+        {
+            let _ = self.disk.remove(&path);
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, pwrite, retry_on_intr};
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, pwrite, retry_on_intr};
 use rustix::process::{Pid, getpid};
 
 use super::disk::PulseFile;
@@ -43,7 +43,11 @@ impl PulseFile for OsPulse {
     }
 
     fn inheritable(&self) -> io::Result<OwnedFd> {
-        let fd = fcntl_dupfd_cloexec(&self.fd, INHERITED_FD_MIN)?;
+        let fd = match fcntl_dupfd_cloexec(&self.fd, INHERITED_FD_MIN) {
+            // A limit on open files below that; being in the way is better than not running.
+            Err(Errno::INVAL) => fcntl_dupfd_cloexec(&self.fd, 3)?,
+            done => done?,
+        };
         fcntl_setfd(&fd, FdFlags::empty())?;
         Ok(fd)
     }
