@@ -387,7 +387,7 @@ fn a_guard_that_is_refused_runs_nothing() {
     let holder = Guard::start(&root, "a", "x --reason because");
     let said = root.run("b", "guard x -- touch ran").exits(2, "it is held");
     assert!(said.stderr.starts_with("error: lock \"x\" held by a (agent: "), "it says by whom{said}");
-    said.notes("hint: `lokt why x`", "and what to do");
+    said.notes("hint: `--wait` waits in line for it, `lokt why x` shows", "and what to do");
     let said = root.run("b", "guard x --json -- touch ran").exits(2, "it is held");
     let json = said.json();
     assert_eq!(
@@ -529,4 +529,16 @@ fn a_guard_killed_while_it_waits_or_holds_leaves_nothing_once_the_next_one_comes
     assert!(free, "dead guards hold nothing");
     assert_eq!(leftovers(&root), Vec::<String>::new(), "and their pulses and tickets are gone");
     assert_eq!(names_in(&root.path().join("locks")).len(), 0, "with their records");
+}
+
+#[test]
+fn a_script_whose_interpreter_is_missing_is_not_called_missing_itself() {
+    let root = Root::new();
+    let script = root.outside().join("script");
+    put(&script, "#!/no/such/interpreter\n");
+    chmod(&script, 0o755);
+    let words = format!("guard x -- {}", script.display());
+    let said = root.run("a", &words).exits(126, "it is there, but can't be run");
+    said.notes("the interpreter in its first line was not found", "what is missing");
+    assert!(names_in(&root.path().join("locks")).is_empty(), "the lock was given back");
 }

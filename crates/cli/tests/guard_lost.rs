@@ -90,16 +90,19 @@ fn on_lost_stop_ends_the_command_with_term() {
 
 #[test]
 fn on_lost_stop_ends_what_the_command_started_too() {
-    let root = Root::new();
-    let (guard, other) = overtaken(&root, "--on-lost stop", "sleep 60 & echo \"started $!.\"");
-    let started: u32 =
-        guard.stdout().split("started ").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok()).expect("a pid");
-    guard.wait_for_end().exits(79, "it was lost");
-    eventually("the whole group is ended", || {
-        let stat = std::fs::read_to_string(format!("/proc/{started}/stat")).unwrap_or_default();
-        !stat.contains("(sleep)") || stat.contains(") Z")
-    });
-    untouched(&root, other);
+    // Also who doesn't listen, when the command itself does.
+    for starts in ["sleep 60 &", "(trap '' TERM; exec sleep 60) &"] {
+        let root = Root::new();
+        let (guard, other) = overtaken(&root, "--on-lost stop", &format!("{starts} echo \"started $!.\""));
+        let pid = guard.stdout().split("started ").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+        let started = pid.expect("a pid");
+        guard.wait_for_end().exits(79, "it was lost");
+        eventually("the whole group is ended", || {
+            let stat = std::fs::read_to_string(format!("/proc/{started}/stat")).unwrap_or_default();
+            !stat.contains("(sleep)") || stat.contains(") Z")
+        });
+        untouched(&root, other);
+    }
 }
 
 #[test]

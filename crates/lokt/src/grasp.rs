@@ -77,6 +77,7 @@ impl Lokt {
         if patience.timeout.is_none() && names.len() > 1 {
             return self.grasp_at_once(&names, terms, inside);
         }
+        let start_ms = self.now().monotonic_ms;
         let mut left = patience.timeout;
         loop {
             let mut taken = Taken::default();
@@ -103,7 +104,10 @@ impl Lokt {
                     minders.clear();
                 }
                 let granted = taken.grasps.len();
-                if let Some(denied) = taken.add(self, name, ask.seat.take(), changed) {
+                if let Some(mut denied) = taken.add(self, name, ask.seat.take(), changed) {
+                    if let Grasped::Denied { refusal: Refusal { waited: Some(waited), .. }, .. } = &mut denied.value {
+                        *waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(start_ms));
+                    }
                     return Ok(denied);
                 }
                 // What we have must not run out while we wait for the rest.

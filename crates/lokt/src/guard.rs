@@ -149,6 +149,7 @@ impl Guarded {
             renewals,
             stops: None,
             ended: false,
+            terminated: false,
             lost: Vec::new(),
         };
         shell.pass_foreground();
@@ -204,6 +205,8 @@ struct Shell {
     stops: Option<(usize, Blocked)>,
     /// The command has ended; what it left behind may be waited for.
     ended: bool,
+    /// It was told to end.
+    terminated: bool,
     /// Which holds were lost.
     lost: Vec<usize>,
 }
@@ -216,16 +219,9 @@ impl Shell {
     fn drive(mut self, mut machine: Guard, inbox: &mut Inbox, tell: &mut dyn FnMut(&Notice<'_>)) -> io::Result<u8> {
         let mut events = VecDeque::new();
         loop {
-            while let Some(event) = events.pop_front() {
-                for action in machine.step(self.now_ms(), event) {
-                    match action {
-                        Action::Finish(code) => {
-                            self.leave_lost();
-                            return Ok(code);
-                        }
-                        action => events.extend(self.perform(action, tell)),
-                    }
-                }
+            if let Some(code) = self.work_off(&mut machine, &mut events, tell) {
+                self.leave_lost();
+                return Ok(code);
             }
             let nap = machine.wake_at().map_or(NAP_MAX, |at| Duration::from_millis(at.saturating_sub(self.now_ms())));
             let mut fds = vec![inbox.as_fd()];
@@ -233,18 +229,18 @@ impl Shell {
             sleep_on(&fds, nap)?;
             events.push_back(Event::Tick);
             while let Some(arrived) = inbox.take() {
-                if arrived.is_child() {
-                    let ended = self.reap()?;
-                    let is_over = ended.is_some();
-                    events.extend(ended);
-                    if is_over {
-                        break;
-                    }
-                } else {
+                if !arrived.is_child() {
                     let from_terminal = arrived.from_terminal && self.command_has_got(arrived);
                     events.push_back(signal(Arrived { from_terminal, ..arrived }));
                 }
             }
+            // What came may be for the command; once it is reaped, its pid is anybody's.
+            if let Some(code) = self.work_off(&mut machine, &mut events, tell) {
+                self.leave_lost();
+                return Ok(code);
+            }
+            // Looked at whenever we wake, whatever woke us.
+            events.extend(self.reap()?);
             if self.bell.as_ref().is_some_and(Bell::heard) && self.ended && !self.has_heirs() {
                 events.push_back(Event::AllGone);
             }
@@ -254,6 +250,24 @@ impl Shell {
             }
             self.pass_foreground();
         }
+    }
+
+    /// Does what follows from what happened; gives the code to exit with, if that was all.
+    fn work_off(
+        &mut self,
+        machine: &mut Guard,
+        events: &mut VecDeque<Event>,
+        tell: &mut dyn FnMut(&Notice<'_>),
+    ) -> Option<u8> {
+        while let Some(event) = events.pop_front() {
+            for action in machine.step(self.now_ms(), event) {
+                match action {
+                    Action::Finish(code) => return Some(code),
+                    action => events.extend(self.perform(action, tell)),
+                }
+            }
+        }
+        None
     }
 
     /// Takes the pulses of what was lost away: no record names them any more.
@@ -273,6 +287,9 @@ impl Shell {
 
     /// What happened to the command.
     fn reap(&mut self) -> io::Result<Option<Event>> {
+        if self.ended {
+            return Ok(None);
+        }
         let options = WaitOptions::NOHANG | if self.own_group { WaitOptions::UNTRACED } else { WaitOptions::empty() };
         let Some((_, status)) = waitpid(Some(self.pid), options)? else { return Ok(None) };
         if let Some(signal) = status.stopping_signal() {
@@ -280,6 +297,10 @@ impl Shell {
             return Ok(None);
         }
         self.ended = true;
+        if self.terminated {
+            // The rest of the group had as long as its leader.
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
         if let Some(terminal) = self.terminal.take() {
             terminal.take_back();
         }
@@ -340,7 +361,10 @@ impl Shell {
                 tell(&Notice { name: &self.proofs[about].name, warning: &warning });
                 None
             }
-            Action::Terminate => self.end_group(Signal::TERM),
+            Action::Terminate => {
+                self.terminated = true;
+                self.end_group(Signal::TERM)
+            }
             Action::Kill => self.end_group(Signal::KILL),
             Action::AwaitAll => {
                 self.grasps.iter_mut().flatten().for_each(Grasp::leave_to_heirs);

@@ -378,7 +378,7 @@ impl Lokt {
 
     /// Who waits for `name`, first come first.
     pub fn queue(&self, name: &LockName) -> Result<Vec<Waiter>, Error> {
-        Ok(self.store().line(name)?.waiters)
+        Ok(self.store().line(name, None)?.waiters)
     }
 
     /// What is stored under `name`; `None` if nothing is.
@@ -387,7 +387,7 @@ impl Lokt {
         let now = self.machine.now();
         let found = store.find(&record_path(name), name.as_str(), &now);
         // A line that can't be read concerns those who want the lock, not those who look.
-        let waiters = store.line(name).map_or(0, |line| line.waiters.len());
+        let waiters = store.line(name, None).map_or(0, |line| line.waiters.len());
         Ok(entry_of(name.to_string(), false, found, waiters))
     }
 
@@ -400,7 +400,7 @@ impl Lokt {
         let lock = |name: &LockName| {
             let found = store.find(&record_path(name), name.as_str(), &now);
             let in_line = lines.binary_search_by(|line| line.as_str().cmp(name.as_str())).is_ok();
-            let waiters = if in_line { store.line(name).map_or(0, |line| line.waiters.len()) } else { 0 };
+            let waiters = if in_line { store.line(name, None).map_or(0, |line| line.waiters.len()) } else { 0 };
             entry_of(name.to_string(), false, found, waiters).map(&show)
         };
         let freeze = |name: &LockName| {
@@ -430,7 +430,7 @@ impl Lokt {
     /// What `lock` would say to this owner now, with the evidence. Changes nothing.
     pub fn outlook(&self, name: &LockName) -> Result<Outlook, Error> {
         let now = self.machine.now();
-        let view = self.store().view(name, &now, Depth::Line)?.readable(name)?;
+        let view = self.store().view(name, &now, Depth::Line, None)?.readable(name)?;
         let id = LockId::default();
         let token = Fence::new(1).expect("one is a token");
         let decision =

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -175,6 +176,13 @@ fn run_command(
         Err(error) => {
             let program = clean(&program.to_string_lossy());
             Err(match error.kind() {
+                io::ErrorKind::NotFound
+                    if args.command[0].to_string_lossy().contains('/') && Path::new(&args.command[0]).exists() =>
+                {
+                    let message = format!("can't run {program}: the interpreter in its first line was not found");
+                    Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", message)
+                        .hint("correct its first line, or run it by its interpreter; the lock was given back")
+                }
                 io::ErrorKind::NotFound => {
                     Failure::new(Exit::NoCommand, "E_NO_COMMAND", format!("command not found: {program}"))
                         .hint("the lock was given back; the command is run directly, not by a shell")

@@ -262,7 +262,7 @@ impl Store<'_> {
         let now = self.machine.now();
         let id = LockId::default();
         for (number, ask) in asks.iter().enumerate() {
-            let view = self.view(ask.name, &now, Depth::Line)?.readable(ask.name)?;
+            let view = self.view(ask.name, &now, Depth::Line, ask.ticket())?.readable(ask.name)?;
             let facts = view.facts(now, &id, FENCE_UNUSED, ask.ticket());
             if matches!(decide(&ask.intent_now(FENCE_UNUSED), facts, self.me, &Policy::NAMED), Decision::Deny(_)) {
                 return Ok(Some(number));
@@ -282,7 +282,7 @@ impl Store<'_> {
         let path = record_path(name);
         let takes = takes(&ask.intent);
         let now = self.machine.now();
-        let mut view = self.view(name, &now, depth(&ask.intent))?;
+        let mut view = self.view(name, &now, depth(&ask.intent), ask.ticket())?;
         if !matches!(ask.intent, Intent::Unlock(Breaking::Force, _)) {
             view = view.readable(name)?;
         }
@@ -298,7 +298,8 @@ impl Store<'_> {
         let mut decision =
             decide(&intent, view.facts(now, &fresh_id, next_token, ask.ticket()), self.me, &Policy::NAMED);
         if takes {
-            self.clear_line(name, &view.line);
+            let leaves = ask.seat.is_some() && (!ask.waits || !matches!(decision, Decision::Deny(_)));
+            self.clear_line(name, &view.line, leaves);
             if matches!(decision, Decision::Deny(Denial::Queued { .. }))
                 && let Some(head) = to_offer(&view.line.tickets(), ask.ticket(), now.monotonic_ms)
             {
@@ -442,7 +443,8 @@ impl Store<'_> {
             return Err(self.undo(name, &decision, error));
         }
         let before = view.found.hold().cloned();
-        let waiters = view.line.waiters.iter().filter(|waiter| Some(waiter.ticket.number) != mine).count();
+        let ahead = view.line.waiters.iter().filter(|waiter| Some(waiter.ticket.number) != mine).count();
+        let waiters = ahead + view.line.behind.len();
         Ok(Changed { decision, before, waiters, aside, waited, warnings })
     }
 

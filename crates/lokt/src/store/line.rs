@@ -29,8 +29,10 @@ pub struct Waiter {
 /// The line of a name as it was found.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// The living, first come first.
+    /// The living, first come first: all of them, or those up to one's own ticket.
     pub(crate) waiters: Vec<Waiter>,
+    /// The tickets behind that, whoever has them.
+    pub(crate) behind: Vec<u64>,
     /// Tickets of processes that are gone.
     pub(crate) gone: Vec<u64>,
 }
@@ -59,13 +61,14 @@ pub(crate) fn held_path(number: u64) -> String {
 }
 
 impl Store<'_> {
-    /// The line of `name`.
-    pub(crate) fn line(&self, name: &LockName) -> Result<Line, Error> {
+    /// The line of `name`; for whoever has a ticket, `mine`, only as far as that: those behind are many and none of its business.
+    pub(crate) fn line(&self, name: &LockName, mine: Option<u64>) -> Result<Line, Error> {
         let dir = line_dir(name.as_str());
         let entries = self.disk.list(&dir).at("list", self.root, &dir)?;
         let mut numbers: Vec<u64> = entries.iter().filter_map(|entry| entry.parse().ok()).collect();
         numbers.sort_unstable();
-        let mut line = Line::default();
+        let ahead = numbers.partition_point(|number| mine.is_none_or(|mine| *number <= mine));
+        let mut line = Line { behind: numbers.split_off(ahead), ..Line::default() };
         for number in numbers {
             match self.waiter(name, number) {
                 Seen::Waits(waiter) => line.waiters.push(*waiter),
@@ -82,6 +85,12 @@ impl Store<'_> {
             Seen::Waits(waiter) => Some(waiter.ticket),
             Seen::Gone | Seen::Nothing => None,
         }
+    }
+
+    /// The tickets of the dead directly behind the caller's: whoever leaves the line is the last to know of them, perhaps.
+    pub(super) fn gone_behind(&self, name: &LockName, line: &Line) -> Vec<u64> {
+        let is_gone = |number: &&u64| matches!(self.waiter(name, **number), Seen::Gone);
+        line.behind.iter().take_while(is_gone).copied().collect()
     }
 
     fn waiter(&self, name: &LockName, number: u64) -> Seen {

@@ -186,12 +186,14 @@ impl Store<'_> {
         }
     }
 
-    /// Removes the tickets of the dead; only inside the mutex.
-    pub(super) fn clear_line(&self, name: &LockName, line: &Line) {
-        for number in line.gone.iter().take(GONE_MAX) {
+    /// Removes the tickets of the dead; only inside the mutex. Whoever `leaves` the line looks behind itself, too.
+    pub(super) fn clear_line(&self, name: &LockName, line: &Line, leaves: bool) {
+        let behind = if leaves { self.gone_behind(name, line) } else { Vec::new() };
+        for number in line.gone.iter().chain(&behind).take(GONE_MAX) {
             let _ = self.disk.remove(&ticket_path(name.as_str(), *number));
         }
-        if !line.gone.is_empty() && line.waiters.is_empty() {
+        let nobody = line.waiters.is_empty() && line.behind.len() == behind.len();
+        if nobody && line.gone.len() + behind.len() > 0 {
             self.fold_up(name.as_str());
         }
     }

@@ -138,8 +138,8 @@ pub(crate) fn held_if_unreadable(error: Error, name: &LockName) -> Error {
 }
 
 impl Store<'_> {
-    /// Looks at everything about `name` that the caller's question needs.
-    pub(crate) fn view(&self, name: &LockName, now: &Moment, depth: Depth) -> Result<View, Error> {
+    /// Looks at everything about `name` that the caller's question needs. `mine` is the caller's ticket.
+    pub(crate) fn view(&self, name: &LockName, now: &Moment, depth: Depth, mine: Option<u64>) -> Result<View, Error> {
         let path = record_path(name);
         Ok(match depth {
             Depth::Grip => {
@@ -151,7 +151,7 @@ impl Store<'_> {
                 found: self.find(&path, name.as_str(), now),
                 frozen: self.freeze(name, now),
                 line: self
-                    .line(name)
+                    .line(name, mine)
                     .or_else(|error| if depth == Depth::Line { Err(error) } else { Ok(Line::default()) })?,
             },
         })
