@@ -3,7 +3,7 @@
 //!     cargo bench -p lokt --bench handoff
 //!
 //! Two threads, each with acquisitions of its own, hand one lock to and fro. The clock runs from just before the release until the other
-//! one has it; the releaser waits until the other is really in line, so every round wakes a sleeper.
+//! one has it; the releaser waits until the other is in line and asleep, so every round wakes a sleeper.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -15,8 +15,8 @@ use lokt::{LockName, Lokt};
 use rustix::fs::{FlockOperation, flock};
 
 const ROUNDS: usize = 2_000;
-/// How long a bare waiter is given to fall asleep: nobody can see whether it has.
-const ASLEEP: Duration = Duration::from_micros(300);
+/// How long a waiter is given to fall asleep: nobody can see whether it has.
+const ASLEEP: Duration = Duration::from_millis(1);
 
 fn main() {
     // Below the target directory, so that it is the disk that is measured and not a temp file system.
@@ -30,7 +30,10 @@ fn main() {
     // In blocks, so that a noisy moment hits both.
     for _ in 0..10 {
         bare.extend(hand_over(ROUNDS / 10, || Bare::lock(&path), || pause(ASLEEP)));
-        let in_line = || while lokt.queue(&name).expect("the disk works").is_empty() {};
+        let in_line = || {
+            while lokt.queue(&name).expect("the disk works").is_empty() {}
+            pause(ASLEEP);
+        };
         ours.extend(hand_over(ROUNDS / 10, || lokt.lock("x").wait(Duration::from_secs(60)).acquire().ok(), in_line));
     }
     report("bare flock", &mut bare);

@@ -416,7 +416,7 @@ impl Store<'_> {
         let events: Vec<Event> = match (&mut ask.seat, drawn) {
             (Some(seat), _) => {
                 self.move_to(seat, Place::Line)?;
-                self.wake(seat, &view.line)?;
+                self.wake(ask.name, seat)?;
                 Vec::new()
             }
             (None, Some(drawn)) => {
@@ -436,15 +436,13 @@ impl Store<'_> {
     fn finish(&self, name: &LockName, pending: Pending) -> Result<Changed, Error> {
         let Pending { decision, view, file, aside, trail, left, waited } = pending;
         left.iter().for_each(Seat::let_go);
-        let mine = left.map(|seat| seat.number);
         let durable = self.make_durable(&decision, &view, file.as_deref());
         let warnings = self.settle_trail(trail);
         if let Err(error) = durable {
             return Err(self.undo(name, &decision, error));
         }
         let before = view.found.hold().cloned();
-        let ahead = view.line.waiters.iter().filter(|waiter| Some(waiter.ticket.number) != mine).count();
-        let waiters = ahead + view.line.behind.len();
+        let waiters = view.line.waiters.len() + view.line.behind.len();
         Ok(Changed { decision, before, waiters, aside, waited, warnings })
     }
 

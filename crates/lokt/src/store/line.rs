@@ -29,9 +29,9 @@ pub struct Waiter {
 /// The line of a name as it was found.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// The living, first come first: all of them, or those up to one's own ticket.
+    /// The living, first come first: all of them, or those before one's own ticket.
     pub(crate) waiters: Vec<Waiter>,
-    /// The tickets behind that, whoever has them.
+    /// The tickets behind one's own, whoever has them.
     pub(crate) behind: Vec<u64>,
     /// Tickets of processes that are gone.
     pub(crate) gone: Vec<u64>,
@@ -67,8 +67,9 @@ impl Store<'_> {
         let entries = self.disk.list(&dir).at("list", self.root, &dir)?;
         let mut numbers: Vec<u64> = entries.iter().filter_map(|entry| entry.parse().ok()).collect();
         numbers.sort_unstable();
-        let ahead = numbers.partition_point(|number| mine.is_none_or(|mine| *number <= mine));
+        let ahead = numbers.partition_point(|number| mine.is_none_or(|mine| *number < mine));
         let mut line = Line { behind: numbers.split_off(ahead), ..Line::default() };
+        line.behind.retain(|number| Some(*number) != mine);
         for number in numbers {
             match self.waiter(name, number) {
                 Seen::Waits(waiter) => line.waiters.push(*waiter),

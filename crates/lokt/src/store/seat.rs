@@ -141,9 +141,6 @@ impl Store<'_> {
             seat.place = if place == Place::Line { Place::Held } else { Place::Line };
             return Err(error);
         }
-        if place == Place::Held {
-            self.fold_up(&seat.name);
-        }
         Ok(())
     }
 
@@ -159,9 +156,8 @@ impl Store<'_> {
     pub(super) fn stand_up(&self, seat: &Seat) {
         // What can't be removed is tidied away once its lock is gone.
         let _ = self.disk.remove(&seat.path());
-        if seat.place == Place::Line {
-            self.fold_up(&seat.name);
-        }
+        // Whoever was in line, and whoever holds what others waited for, may be the last to know of the line's directory.
+        self.fold_up(&seat.name);
     }
 
     /// Removes the directory of a line that nobody is in.
@@ -170,9 +166,8 @@ impl Store<'_> {
     }
 
     /// A waiter that was offered the lock while it was asleep and looks now has shown that it is awake.
-    pub(super) fn wake(&self, seat: &mut Seat, line: &Line) -> Result<(), Error> {
-        let noted =
-            line.waiters.iter().any(|waiter| waiter.ticket.number == seat.number && waiter.ticket.offered_ms.is_some());
+    pub(super) fn wake(&self, name: &LockName, seat: &Seat) -> Result<(), Error> {
+        let noted = self.ticket(name, seat.number).is_some_and(|ticket| ticket.offered_ms.is_some());
         if noted { seat.write().at("write", self.root, &seat.path()) } else { Ok(()) }
     }
 

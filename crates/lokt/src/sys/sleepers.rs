@@ -45,9 +45,10 @@ pub(super) fn watch(pulse: OwnedFd, id: (u64, u64), rope: Rope) -> io::Result<bo
     thread::Builder::new().stack_size(64 << 10).spawn(move || {
         // An error wakes them too: they look again.
         let _ = retry_on_intr(|| flock(&pulse, FlockOperation::LockShared));
-        drop(pulse);
         let ropes = sleepers().as_mut().and_then(|all| all.remove(&id)).unwrap_or_default();
         ropes.iter().for_each(Rope::ring);
+        // Last: whoever closes a removed file last waits for the file system to forget it.
+        drop(pulse);
     })?;
     all.insert(id, vec![rope]);
     Ok(true)
