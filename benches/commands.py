@@ -85,7 +85,25 @@ def together(count, *words):
 
 
 def waiters_elsewhere(count):
-    """One living waiter in the line of each of so many other names; this process keeps their pulses."""
+    """One living waiter in the line of each of so many other names, kept by a process of its own. Gives what ends it."""
+    ready, done = os.pipe(), os.pipe()
+    keeper = os.fork()
+    if keeper == 0:
+        pulses = keep_pulses(count)
+        os.close(done[1])
+        os.write(ready[1], b".")
+        os.read(done[0], 1)
+        os._exit(0 if pulses else 1)
+    os.read(ready[0], 1)
+
+    def end():
+        os.close(done[1])
+        os.waitpid(keeper, 0)
+
+    return end
+
+
+def keep_pulses(count):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 200), hard))
     start = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
@@ -113,13 +131,11 @@ try:
     rows.append(("50 guards at once, each `sleep 0.02`", m["guard"], "50 `flock f sleep 0.02`", m["flock"], 1.05))
 
     alone = medians(options.rounds, guard=guard)
-    pulses = waiters_elsewhere(options.waiters)
+    end_waiters = waiters_elsewhere(options.waiters)
     beside = medians(options.rounds, guard=guard)
+    end_waiters()
     what = f"a guard beside {options.waiters} other names' waiters"
     rows.append((what, beside["guard"], "beside none", alone["guard"], 1.1))
-    for pulse in pulses:
-        pulse.close()
-
     m = medians(options.rounds, lokt=lock_unlock, flock=two_flocks, plain=lambda: create(False), synced=lambda: create(True),
                 true=lambda: run(true))
     rows.append(("`lokt lock` + `lokt unlock`", m["lokt"], "two runs of `flock -n f true`", m["flock"], 1.5))

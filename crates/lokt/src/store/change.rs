@@ -160,6 +160,8 @@ struct Pending {
     view: View,
     file: Option<Box<dyn NewFile>>,
     aside: Option<String>,
+    /// A file to delete.
+    discard: Option<String>,
     trail: Trail,
     /// The seat that was given up with it.
     left: Option<Seat>,
@@ -306,7 +308,7 @@ impl Store<'_> {
                 self.offer(name, &view.line, head, &now);
             }
         }
-        let (mut aside, mut file, mut events) = (None, None, Vec::new());
+        let (mut aside, mut file, mut discard, mut events) = (None, None, None, Vec::new());
         match &mut decision {
             Decision::Deny(denial) if ask.waits && may_pass(denial) => {
                 let denial = denial.clone();
@@ -317,12 +319,13 @@ impl Store<'_> {
                 if let Some(next) = next {
                     name.as_str().clone_into(&mut next.name);
                 }
-                let mut counted = false;
+                let (waited, mut counted) = (ask.seat.is_some(), false);
                 if let (true, Some(next), Some(drawn)) = (ask.beats, next.as_mut(), &drawn) {
                     counted = self.seat_holder(ask, drawn, &now)?;
                     next.pulse = ask.seat.as_ref().map(Seat::reference);
                 }
-                if takes {
+                // Whoever has waited is waited for by others.
+                if takes && !waited {
                     self.tidy();
                 }
                 let prepared =
@@ -349,7 +352,9 @@ impl Store<'_> {
                     Commit { path: &path, view: &view, next, cause: *cause, broken: *broken, prepared, sync_inside };
                 match self.swap(commit)? {
                     Swapped::Again => return Ok(Attempt::Again(Trail::default())),
-                    Swapped::Done { file: published, aside: moved } => (file, aside) = (published, moved),
+                    Swapped::Done { file: published, aside: moved, discard: old } => {
+                        (file, aside, discard) = (published, moved, old);
+                    }
                     Swapped::BrokeOnly { aside, failure } => {
                         // What was broken comes first; the rest didn't happen. One's own stale hold, which was to be revived, is gone.
                         let gone = Decision::Commit { next: None, cause: Cause::Prune, broken: None };
@@ -382,7 +387,7 @@ impl Store<'_> {
             self.stand_up(seat);
         }
         let waited = ask.waited.map(|waited| Duration::from_millis(waited.ms));
-        Ok(Attempt::Done(Box::new(Pending { decision, view, file, aside, trail, left, waited })))
+        Ok(Attempt::Done(Box::new(Pending { decision, view, file, aside, discard, trail, left, waited })))
     }
 
     fn fresh_id(&self, ask: &mut Ask<'_>) -> Result<LockId, Error> {
@@ -434,8 +439,15 @@ impl Store<'_> {
 
     /// What must be done before a change is answered, and may be done outside the mutex.
     fn finish(&self, name: &LockName, pending: Pending) -> Result<Changed, Error> {
-        let Pending { decision, view, file, aside, trail, left, waited } = pending;
+        let Pending { decision, view, file, aside, discard, trail, left, waited } = pending;
+        // Whoever waits for this wakes now; what is left to do needs nobody to wait.
         left.iter().for_each(Seat::let_go);
+        if let Some(seat) = &left {
+            self.clear_away(seat);
+        }
+        if let Some(temp) = discard {
+            let _ = self.disk.remove(&temp);
+        }
         let durable = self.make_durable(&decision, &view, file.as_deref());
         let warnings = self.settle_trail(trail);
         if let Err(error) = durable {

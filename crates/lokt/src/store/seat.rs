@@ -152,12 +152,22 @@ impl Store<'_> {
         }
     }
 
-    /// Takes the pulse's file away; only inside the mutex, or if no record ever named it. Its lock is dropped by [`Seat::let_go`].
+    /// Gives a seat up; only inside the mutex, or if no record ever named it. A ticket must be gone before anybody else looks. A
+    /// holder's pulse that no record names is looked at by nobody: it is cleared away when its lock has been dropped by [`Seat::let_go`].
     pub(super) fn stand_up(&self, seat: &Seat) {
-        // What can't be removed is tidied away once its lock is gone.
-        let _ = self.disk.remove(&seat.path());
+        if seat.place == Place::Line {
+            // What can't be removed is tidied away once its lock is gone.
+            let _ = self.disk.remove(&seat.path());
+        }
         // Whoever was in line, and whoever holds what others waited for, may be the last to know of the line's directory.
         self.fold_up(&seat.name);
+    }
+
+    /// Removes what is left of a seat that was given up.
+    pub(super) fn clear_away(&self, seat: &Seat) {
+        if seat.place == Place::Held {
+            let _ = self.disk.remove(&seat.path());
+        }
     }
 
     /// Removes the directory of a line that nobody is in.

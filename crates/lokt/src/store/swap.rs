@@ -48,6 +48,8 @@ pub(super) enum Swapped {
     Done {
         file: Option<Box<dyn NewFile>>,
         aside: Option<String>,
+        /// A file that is nobody's any more: to be deleted when nobody has to wait for it.
+        discard: Option<String>,
     },
     Again,
     /// What was there is broken, but ours didn't get in its place: somebody was faster, or it failed.
@@ -87,7 +89,7 @@ impl Store<'_> {
             let _ = self.disk.remove(&temp);
         }
         Ok(match swapped? {
-            Swapped::Done { aside, .. } => Swapped::Done { file: Some(file), aside },
+            Swapped::Done { aside, discard, .. } => Swapped::Done { file: Some(file), aside, discard },
             other => other,
         })
     }
@@ -100,21 +102,24 @@ impl Store<'_> {
         broken: Option<Broken>,
         is_over: bool,
     ) -> Result<Swapped, Error> {
-        let mut aside = None;
+        let (mut aside, mut discard) = (None, None);
         match (broken, judged) {
             // One's own live record is never missing, not even for a moment. One that is over is anybody's.
             (None, Some(judged)) if !is_over => return self.replace_judged(temp, path, judged),
             (None, None) => {}
             (broken, judged) => match self.remove_judged(path, judged, broken == Some(Broken::Corrupt))? {
-                Swapped::Done { aside: moved, .. } => aside = moved,
+                Swapped::Done { aside: moved, discard: old, .. } => (aside, discard) = (moved, old),
                 other => return Ok(other),
             },
         }
         let failure = match self.disk.rename_new(temp, path) {
-            Ok(()) => return Ok(Swapped::Done { file: None, aside }),
+            Ok(()) => return Ok(Swapped::Done { file: None, aside, discard }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
             Err(error) => Some(Error::io("publish", &self.root.join(path), error)),
         };
+        if let Some(old) = discard {
+            let _ = self.disk.remove(&old);
+        }
         match (judged, failure) {
             (Some(_), failure) => Ok(Swapped::BrokeOnly { aside, failure }),
             (None, None) => Ok(Swapped::Again),
@@ -130,15 +135,14 @@ impl Store<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swapped::Again),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 self.disk.rename(temp, path).at("replace", self.root, path)?;
-                return Ok(Swapped::Done { file: None, aside: None });
+                return Ok(Swapped::Done { file: None, aside: None, discard: None });
             }
             Err(error) => return Err(Error::io("replace", &self.root.join(path), error)),
         }
         let replaced = self.disk.stamp(temp).at("look at", self.root, temp);
         // If it is gone, somebody deleted the temp directory at this very moment; ours is in its place all the same.
         if matches!(replaced, Ok(found) if found.is_none_or(|stamp| stamp == judged)) {
-            let _ = self.disk.remove(temp);
-            return Ok(Swapped::Done { file: None, aside: None });
+            return Ok(Swapped::Done { file: None, aside: None, discard: Some(temp.to_owned()) });
         }
         self.put_back(temp, path, ours, replaced.as_ref().ok().copied().flatten())?;
         replaced.map(|_| Swapped::Again)
@@ -180,7 +184,11 @@ impl Store<'_> {
 
     /// Takes a judged record away, and nothing else. False: it is another one by now.
     pub(crate) fn take_away(&self, path: &str, judged: Option<Stamp>) -> Result<bool, Error> {
-        Ok(matches!(self.remove_judged(path, judged, false)?, Swapped::Done { .. }))
+        let taken = self.remove_judged(path, judged, false)?;
+        if let Swapped::Done { discard: Some(temp), .. } = &taken {
+            let _ = self.disk.remove(temp);
+        }
+        Ok(matches!(taken, Swapped::Done { .. }))
     }
 
     /// Takes the judged record away, and nothing else. `keep` moves it to a place where people can look at it.
@@ -214,11 +222,10 @@ impl Store<'_> {
             return Ok(Swapped::Again);
         }
         if keep {
-            return Ok(Swapped::Done { file: None, aside: Some(temp) });
+            return Ok(Swapped::Done { file: None, aside: Some(temp), discard: None });
         }
-        // It is no longer anybody's; if it can't be deleted now, the next command tidies it away.
-        let _ = self.disk.remove(&temp);
-        Ok(Swapped::Done { file: None, aside: None })
+        // It is no longer anybody's; if it isn't deleted, the next command tidies it away.
+        Ok(Swapped::Done { file: None, aside: None, discard: Some(temp) })
     }
 
     /// Takes the judged record away where it stands. A program that doesn't know the mutex may act between the two steps.
@@ -227,7 +234,7 @@ impl Store<'_> {
             return Ok(Swapped::Again);
         }
         self.disk.remove(path).at("remove", self.root, path)?;
-        Ok(Swapped::Done { file: None, aside: None })
+        Ok(Swapped::Done { file: None, aside: None, discard: None })
     }
 
     /// `state/aside/<name>.json.<random>`
