@@ -16,7 +16,7 @@
 //! | [`audit`] | what happened, as a line |
 //! | [`counter`] | tokens that never repeat |
 //! | [`pulse`] | who waits and who holds, as a file's content |
-//! | [`line`] | in which order, and who waits for whom |
+//! | [`mod@line`] | in which order, and who waits for whom |
 //! | [`badges`] | what a process holds, for those it starts |
 //! | [`guard`] | what a guard does next |
 //! | [`duration`] | durations as people type and read them |

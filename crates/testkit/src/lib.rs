@@ -8,7 +8,7 @@
 //! | [`hook_disk`] | a disk that does something else first |
 //! | [`swarm`] | many real processes, released at one instant |
 //! | [`session`] | processes on a terminal of their own, or on none |
-//! | [`line`] | real processes that wait in a line |
+//! | [`mod@line`] | real processes that wait in a line |
 //! | [`storm`] | many real guards for a while, killed and stopped, and what must be true afterwards |
 //! | [`cmd`] | the real command on a root of its own |
 //! | [`guarding`] | a guard and its command, started and killed for real |

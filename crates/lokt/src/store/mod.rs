@@ -7,7 +7,7 @@
 //! | [`swap`] | putting a record in the place of the judged one, and of nothing else |
 //! | [`tokens`] | the counter of fencing tokens |
 //! | [`freezes`] | freezes over names |
-//! | [`line`] | who waits for a name |
+//! | [`mod@line`] | who waits for a name |
 //! | [`seat`] | a process's own place in a line or a hold |
 //! | [`standing`] | what a waiter sleeps on |
 //! | [`trail`] | the audit log |
