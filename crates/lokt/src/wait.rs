@@ -12,7 +12,8 @@ use lokt_core::name::LockName;
 
 use crate::error::{Error, ErrorKind};
 use crate::locks::Lokt;
-use crate::store::change::{Ask, Changed, Outcome, Waited};
+use crate::store::ask::{Ask, Waited};
+use crate::store::change::{Changed, Outcome};
 use crate::store::standing::{Cue, Standing};
 use crate::sys::bell::{Bell, sleep_on};
 use crate::sys::machine::pidfd;

@@ -2,40 +2,34 @@
 //!
 //! *What is judged is what is replaced.* [`super::swap`] sees to that.
 //!
-//! *Durable before answered.* Owner parts and tokens outlive the machine: record and directory are synced after the mutex and before
-//! the answer. Process parts can't outlive their boot and are not synced. Where a record with a living owner part is replaced by
-//! another one with it, the new one is synced *before* it is swapped in: a power cut in between would otherwise leave an empty file where
-//! an acknowledged hold was. Syncing inside the mutex would make everybody wait for the disk, so it is written and locked inside, synced
-//! outside, and used on the next entry if nothing has changed meanwhile.
+//! *Durable before answered.* [`super::durable`] sees to that.
 
 use std::time::Duration;
 
 use lokt_core::audit::{self, Event};
-use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Decision, Grip, Intent, Policy, Terms, decide};
+use lokt_core::decide::{Breaking, Cause, Decision, Intent, Policy, decide};
 use lokt_core::denial::Denial;
-use lokt_core::hold::{Fence, Hold, Identity, LockId, PartKind, PulseRef};
+use lokt_core::hold::{Fence, Hold, LockId};
 use lokt_core::line::to_offer;
 use lokt_core::name::LockName;
-use lokt_core::pulse::ProcessRef;
-use lokt_core::record;
 use lokt_core::time::Moment;
 
-use super::seat::{Place, Profile, Seat};
-use super::slot::{Depth, Stored, View};
+use super::ask::Ask;
+use super::durable::Presync;
+use super::seat::{Place, Seat};
+use super::slot::{Depth, View};
 use super::standing::{Standing, may_pass};
 use super::swap::{Commit, Prepared, Swapped};
 use super::tokens::Drawn;
 use super::trail::Trail;
-use super::{LOCKS_DIR, Store, record_path};
-use crate::error::{At as _, Error, ErrorKind};
+use super::{Store, record_path};
+use crate::error::{Error, ErrorKind};
 use crate::sys::disk::NewFile;
 
 /// After this many swaps that didn't fit, the new record is synced inside the mutex.
 const PREPARE_TRIES: usize = 3;
 /// Somebody who doesn't know the mutex can get in between this often before we say so.
 const CHANGE_TRIES: usize = 32;
-/// A prepared record older than this is written anew: its lease began when it was written.
-const PREPARED_MS_MAX: u64 = 1_000;
 
 /// What came of a change.
 #[derive(Debug)]
@@ -69,79 +63,6 @@ pub(crate) struct Several {
     pub(crate) failure: Option<Error>,
 }
 
-/// What is asked of one name, and what is kept from one attempt to the next.
-pub(crate) struct Ask<'a> {
-    pub(crate) name: &'a LockName,
-    intent: Intent,
-    /// The hold gets a pulse: it is a guard's.
-    beats: bool,
-    /// A refusal that time may change puts the caller in line.
-    pub(crate) waits: bool,
-    pub(crate) profile: Profile,
-    pub(crate) seat: Option<Seat>,
-    /// How the wait ended that this attempt ends.
-    pub(crate) waited: Option<Waited>,
-    fresh_id: Option<LockId>,
-    prepared: Option<Prepared>,
-}
-
-/// A wait that ended without a grant.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Waited {
-    pub(crate) ms: u64,
-    pub(crate) why: &'static str,
-}
-
-impl<'a> Ask<'a> {
-    /// Asks once, and takes no for an answer.
-    pub(crate) fn once(name: &'a LockName, intent: Intent) -> Self {
-        Self {
-            name,
-            intent,
-            beats: false,
-            waits: false,
-            profile: Profile::default(),
-            seat: None,
-            waited: None,
-            fresh_id: None,
-            prepared: None,
-        }
-    }
-
-    /// Asks for a hold that lives as long as a pulse.
-    pub(crate) fn guard(name: &'a LockName, terms: Terms, me: &Identity, inside: Option<Badge>) -> Self {
-        let process = ProcessRef { pid: me.pid, start: me.pid_start };
-        let profile = Profile { reason: terms.reason.clone(), ..Profile::default() };
-        let bearer = Bearer { process, pulse: None, inside };
-        Self { beats: true, profile, ..Self::once(name, Intent::Guard(terms, bearer)) }
-    }
-
-    /// Gives a guard's hold back, and its seat up.
-    pub(crate) fn release(name: &'a LockName, grip: Grip, seat: Option<Seat>) -> Self {
-        Self { seat, ..Self::once(name, Intent::Release(grip)) }
-    }
-
-    pub(crate) fn intent(&self) -> &Intent {
-        &self.intent
-    }
-
-    /// The intent, with the pulse that the hold would get: that of our seat, or one with the number that would be drawn.
-    fn intent_now(&self, next: Fence) -> Intent {
-        match &self.intent {
-            Intent::Guard(terms, bearer) if self.beats => {
-                let new = PulseRef { number: next.get(), dev: 0, ino: 0 };
-                let pulse = Some(self.seat.as_ref().map_or(new, Seat::reference));
-                Intent::Guard(terms.clone(), Bearer { pulse, ..bearer.clone() })
-            }
-            intent => intent.clone(),
-        }
-    }
-
-    fn ticket(&self) -> Option<u64> {
-        self.seat.as_ref().map(|seat| seat.number)
-    }
-}
-
 /// What one entry into the mutex came to.
 enum Attempt {
     Done(Box<Pending>),
@@ -152,6 +73,23 @@ enum Attempt {
     Again(Trail),
     /// What was there is broken, but the rest failed.
     Failed(Trail, Error),
+}
+
+/// What a look came to.
+struct Looked {
+    now: Moment,
+    view: View,
+    drawn: Option<Drawn>,
+    decision: Decision,
+}
+
+/// What a commit left on the disk, and what is to be told of it first.
+#[derive(Default)]
+struct Published {
+    file: Option<Box<dyn NewFile>>,
+    aside: Option<String>,
+    discard: Option<String>,
+    events: Vec<Event>,
 }
 
 /// What is left to do for a change outside the mutex.
@@ -280,11 +218,20 @@ impl Store<'_> {
 
     /// One look inside the mutex, and what follows from it there.
     fn attempt(&self, ask: &mut Ask<'_>, sync_inside: bool) -> Result<Attempt, Error> {
+        let looked = self.look(ask)?;
+        match &looked.decision {
+            Decision::Deny(denial) if ask.waits && may_pass(denial) => self.queue(ask, &looked, denial.clone()),
+            Decision::Deny(_) | Decision::Inside => Ok(self.conclude(ask, looked, Published::default())),
+            Decision::Commit { .. } => self.commit(ask, looked, sync_inside),
+        }
+    }
+
+    /// Finds out everything and decides. Of the line, what is dead is removed and who is first is told if the lock is free.
+    fn look(&self, ask: &mut Ask<'_>) -> Result<Looked, Error> {
         let name = ask.name;
-        let path = record_path(name);
-        let takes = takes(&ask.intent);
+        let takes = ask.takes();
         let now = self.machine.now();
-        let mut view = self.view(name, &now, depth(&ask.intent), ask.ticket())?;
+        let mut view = self.view(name, &now, ask.depth(), ask.ticket())?;
         if !matches!(ask.intent, Intent::Unlock(Breaking::Force, _)) {
             view = view.readable(name)?;
         }
@@ -296,9 +243,8 @@ impl Store<'_> {
         // Only a new hold looks at it.
         let next_token = drawn.as_ref().map_or(FENCE_UNUSED, Drawn::token);
         let fresh_id = self.fresh_id(ask)?;
-        let intent = ask.intent_now(next_token);
-        let mut decision =
-            decide(&intent, view.facts(now, &fresh_id, next_token, ask.ticket()), self.me, &Policy::NAMED);
+        let facts = view.facts(now, &fresh_id, next_token, ask.ticket());
+        let decision = decide(&ask.intent_now(next_token), facts, self.me, &Policy::NAMED);
         if takes {
             let leaves = ask.seat.is_some() && (!ask.waits || !matches!(decision, Decision::Deny(_)));
             self.clear_line(name, &view.line, leaves);
@@ -308,76 +254,77 @@ impl Store<'_> {
                 self.offer(name, &view.line, head, &now);
             }
         }
-        let (mut aside, mut file, mut discard, mut events) = (None, None, None, Vec::new());
-        match &mut decision {
-            Decision::Deny(denial) if ask.waits && may_pass(denial) => {
-                let denial = denial.clone();
-                return self.queue(ask, &view, denial, drawn.as_ref(), &now);
+        Ok(Looked { now, view, drawn, decision })
+    }
+
+    /// Carries a commit out.
+    fn commit(&self, ask: &mut Ask<'_>, mut looked: Looked, sync_inside: bool) -> Result<Attempt, Error> {
+        let Looked { now, view, drawn, decision } = &mut looked;
+        let Decision::Commit { next, cause, broken } = decision else { unreachable!("only commits are carried out") };
+        let (name, now, takes) = (ask.name, *now, ask.takes());
+        if let Some(next) = next {
+            name.as_str().clone_into(&mut next.name);
+        }
+        let (waited, mut counted) = (ask.seat.is_some(), false);
+        if let (true, Some(next), Some(drawn)) = (ask.beats, next.as_mut(), &drawn) {
+            counted = self.seat_holder(ask, drawn, &now)?;
+            next.pulse = ask.seat.as_ref().map(Seat::reference);
+        }
+        // Whoever has waited is waited for by others.
+        if takes && !waited {
+            self.tidy();
+        }
+        let prepared = match self.presync(ask.prepared.take(), next.as_deref(), *cause, view, &now, sync_inside)? {
+            Presync::NotNeeded => None,
+            Presync::Ready(prepared) => {
+                // What was written is what is answered, down to the last digit of its times.
+                *next = Some(Box::new(prepared.next.clone()));
+                Some(prepared)
             }
-            Decision::Deny(_) | Decision::Inside => {}
-            Decision::Commit { next, cause, broken } => {
-                if let Some(next) = next {
-                    name.as_str().clone_into(&mut next.name);
-                }
-                let (waited, mut counted) = (ask.seat.is_some(), false);
-                if let (true, Some(next), Some(drawn)) = (ask.beats, next.as_mut(), &drawn) {
-                    counted = self.seat_holder(ask, drawn, &now)?;
-                    next.pulse = ask.seat.as_ref().map(Seat::reference);
-                }
-                // Whoever has waited is waited for by others.
-                if takes && !waited {
-                    self.tidy();
-                }
-                let prepared =
-                    match self.presync(ask.prepared.take(), next.as_deref(), *cause, &view, &now, sync_inside)? {
-                        Presync::NotNeeded => None,
-                        Presync::Ready(prepared) => {
-                            // What was written is what is answered, down to the last digit of its times.
-                            *next = Some(Box::new(prepared.next.clone()));
-                            Some(prepared)
-                        }
-                        Presync::First(unsynced) => return Ok(Attempt::Prepare(Box::new(unsynced))),
-                    };
-                let draws = |drawn: &&Drawn| drawn.is_rebased() || draws(next.as_deref(), view.found.hold(), drawn);
-                if let Some(drawn) = drawn.as_ref().filter(draws) {
-                    match if counted { Ok(()) } else { self.use_token(drawn) } {
-                        // What only ends must not fail for a counter.
-                        Err(error) if takes => return Err(error),
-                        Err(_) => {}
-                        Ok(()) => events.extend(drawn.event(name.as_str(), self, &now)),
-                    }
-                }
-                let next = next.as_deref();
-                let commit =
-                    Commit { path: &path, view: &view, next, cause: *cause, broken: *broken, prepared, sync_inside };
-                match self.swap(commit)? {
-                    Swapped::Again => return Ok(Attempt::Again(Trail::default())),
-                    Swapped::Done { file: published, aside: moved, discard: old } => {
-                        (file, aside, discard) = (published, moved, old);
-                    }
-                    Swapped::BrokeOnly { aside, failure } => {
-                        // What was broken comes first; the rest didn't happen. One's own stale hold, which was to be revived, is gone.
-                        let gone = Decision::Commit { next: None, cause: Cause::Prune, broken: None };
-                        let decision = if broken.is_some() { &decision } else { &gone };
-                        events.extend(
-                            self.told(decision, view.found.hold(), ask, &now, aside.as_ref()).into_iter().take(1),
-                        );
-                        let trail = self.account(&events);
-                        return Ok(match failure {
-                            None => Attempt::Again(trail),
-                            Some(failure) => Attempt::Failed(trail, failure),
-                        });
-                    }
-                }
-                // Our own goes with our seat.
-                if !matches!(ask.intent, Intent::Release(_)) {
-                    self.forget_pulse(view.found.hold(), next);
-                }
-                if drawn.as_ref().is_some_and(Drawn::raises) {
-                    self.tidy_held(&now);
-                }
+            Presync::First(unsynced) => return Ok(Attempt::Prepare(Box::new(unsynced))),
+        };
+        let mut events = Vec::new();
+        let draws = |drawn: &&Drawn| drawn.is_rebased() || draws(next.as_deref(), view.found.hold(), drawn);
+        if let Some(drawn) = drawn.as_ref().filter(draws) {
+            match if counted { Ok(()) } else { self.use_token(drawn) } {
+                // What only ends must not fail for a counter.
+                Err(error) if takes => return Err(error),
+                Err(_) => {}
+                Ok(()) => events.extend(drawn.event(name.as_str(), self, &now)),
             }
         }
+        let (path, next) = (record_path(name), next.as_deref());
+        let commit = Commit { path: &path, view, next, cause: *cause, broken: *broken, prepared, sync_inside };
+        let (file, aside, discard) = match self.swap(commit)? {
+            Swapped::Again => return Ok(Attempt::Again(Trail::default())),
+            Swapped::Done { file, aside, discard } => (file, aside, discard),
+            Swapped::BrokeOnly { aside, failure } => {
+                // What was broken comes first; the rest didn't happen. One's own stale hold, which was to be revived, is gone.
+                let gone = Decision::Commit { next: None, cause: Cause::Prune, broken: None };
+                let decision = if broken.is_some() { &*decision } else { &gone };
+                let told = self.told(decision, view.found.hold(), ask, &now, aside.as_ref());
+                events.extend(told.into_iter().take(1));
+                let trail = self.account(&events);
+                return Ok(match failure {
+                    None => Attempt::Again(trail),
+                    Some(failure) => Attempt::Failed(trail, failure),
+                });
+            }
+        };
+        // Our own goes with our seat.
+        if !matches!(ask.intent, Intent::Release(_)) {
+            self.forget_pulse(view.found.hold(), next);
+        }
+        if drawn.as_ref().is_some_and(Drawn::raises) {
+            self.tidy_held(&now);
+        }
+        Ok(self.conclude(ask, looked, Published { file, aside, discard, events }))
+    }
+
+    /// Accounts for what was decided, and gives up a seat that isn't needed any more.
+    fn conclude(&self, ask: &mut Ask<'_>, looked: Looked, published: Published) -> Attempt {
+        let Looked { now, view, decision, .. } = looked;
+        let Published { file, aside, discard, mut events } = published;
         events.extend(self.told(&decision, view.found.hold(), ask, &now, aside.as_ref()));
         let trail = self.account(&events);
         // A guard that was granted keeps its seat; for everybody else this was the end.
@@ -387,7 +334,7 @@ impl Store<'_> {
             self.stand_up(seat);
         }
         let waited = ask.waited.map(|waited| Duration::from_millis(waited.ms));
-        Ok(Attempt::Done(Box::new(Pending { decision, view, file, aside, discard, trail, left, waited })))
+        Attempt::Done(Box::new(Pending { decision, view, file, aside, discard, trail, left, waited }))
     }
 
     fn fresh_id(&self, ask: &mut Ask<'_>) -> Result<LockId, Error> {
@@ -410,14 +357,8 @@ impl Store<'_> {
     }
 
     /// Puts the caller in line, and finds out whom it waits for.
-    fn queue(
-        &self,
-        ask: &mut Ask<'_>,
-        view: &View,
-        denial: Denial,
-        drawn: Option<&Drawn>,
-        now: &Moment,
-    ) -> Result<Attempt, Error> {
+    fn queue(&self, ask: &mut Ask<'_>, looked: &Looked, denial: Denial) -> Result<Attempt, Error> {
+        let Looked { now, view, drawn, .. } = looked;
         let events: Vec<Event> = match (&mut ask.seat, drawn) {
             (Some(seat), _) => {
                 self.move_to(seat, Place::Line)?;
@@ -502,7 +443,7 @@ impl Store<'_> {
         now: &Moment,
         aside: Option<&String>,
     ) -> Vec<Event> {
-        let ttl_sec = requested_ttl(&ask.intent);
+        let ttl_sec = ask.ttl_sec();
         let mut told = audit::events(decision, before, ttl_sec, ask.name.as_str(), self.me, now.wall);
         if let (Some(aside), Some(event)) = (aside, told.first_mut()) {
             event.extra.insert("aside".into(), aside.clone().into());
@@ -513,97 +454,6 @@ impl Store<'_> {
         }
         told
     }
-
-    /// Must `next` be on the disk before it replaces what is there? Then it is prepared first.
-    fn presync(
-        &self,
-        prepared: Option<Prepared>,
-        next: Option<&Hold>,
-        cause: Cause,
-        view: &View,
-        now: &Moment,
-        sync_inside: bool,
-    ) -> Result<Presync, Error> {
-        let outlives = replaces_what_outlives(view, next);
-        let (Some(next), Some(content), true) = (next, &view.found.content, outlives) else {
-            return Ok(Presync::NotNeeded);
-        };
-        if let Some(prepared) = prepared
-            && prepared.judged == content.bytes
-            && prepared.cause == cause
-            && (&prepared.next.lock_id, prepared.next.token, prepared.next.pulse)
-                == (&next.lock_id, next.token, next.pulse)
-            && now.boottime_ms.saturating_sub(prepared.written.boottime_ms) <= PREPARED_MS_MAX
-        {
-            return Ok(Presync::Ready(prepared));
-        }
-        if sync_inside {
-            return Ok(Presync::NotNeeded);
-        }
-        let temp = self.temp_path()?;
-        let file = self.create_temp(&temp, next)?;
-        file.keep_locked().at("lock", self.root, &temp)?;
-        let judged = content.bytes.clone();
-        Ok(Presync::First(Prepared { temp, file, judged, next: next.clone(), cause, written: *now }))
-    }
-
-    /// Syncs what must outlive the machine.
-    fn make_durable(&self, decision: &Decision, view: &View, file: Option<&dyn NewFile>) -> Result<(), Error> {
-        let Decision::Commit { next, .. } = decision else { return Ok(()) };
-        let next_owner = next.as_ref().is_some_and(|next| next.has(PartKind::Owner));
-        // What isn't ours, or can't be understood, may have been synced by whoever wrote it.
-        let was_synced = match &view.found.stored {
-            Stored::Free => false,
-            Stored::Held(before) => before.is_foreign() || before.has(PartKind::Owner),
-            _ => true,
-        };
-        if let (Some(file), true) = (file, next_owner) {
-            file.sync().at("sync", self.root, LOCKS_DIR)?;
-        }
-        if next_owner || was_synced {
-            self.disk.sync_dir(LOCKS_DIR).at("sync", self.root, LOCKS_DIR)?;
-        }
-        Ok(())
-    }
-
-    /// A new hold that can't be made durable is given back: nobody was told that it was granted.
-    fn undo(&self, name: &LockName, decision: &Decision, error: Error) -> Error {
-        let Decision::Commit { next: Some(next), cause: Cause::Acquire, .. } = decision else { return error };
-        let path = record_path(name);
-        let given_back = self.enter().and_then(|_inside| {
-            let now = self.machine.now();
-            let found = self.find(&path, name.as_str(), &now);
-            // Exactly what we wrote: refreshed or joined since, it was promised to somebody else of this owner.
-            let ours = found.content.as_ref().filter(|content| content.bytes == record::encode(next));
-            match (ours, found.hold()) {
-                (Some(content), _) => {
-                    if self.take_away(&path, Some(content.stamp))? {
-                        // The log says that it was acquired; a failure to say more is no reason to say something else.
-                        let _ = self.account(&[audit::given_back(next, name.as_str(), self.me, now.wall)]);
-                    }
-                    Ok(true)
-                }
-                (None, Some(hold)) => Ok(hold.lock_id != next.lock_id),
-                (None, None) => match found.stored {
-                    Stored::Unreadable(error) => Err(error),
-                    _ => Ok(true),
-                },
-            }
-        });
-        match given_back {
-            Ok(true) => error.hint("the lock was given back"),
-            Ok(false) => error.hint("another process of this owner has refreshed the lock meanwhile: it is kept"),
-            Err(_) => error.hint(format!(
-                "the lock may have been taken: `lokt status {name}` tells, `lokt unlock {name}` gives it back"
-            )),
-        }
-    }
-}
-
-enum Presync {
-    NotNeeded,
-    Ready(Prepared),
-    First(Prepared),
 }
 
 /// Stands where no token is drawn.
@@ -612,34 +462,7 @@ const FENCE_UNUSED: Fence = match Fence::new(1) {
     None => unreachable!(),
 };
 
-/// Is a live hold that outlives the machine (an owner part, or another program's record, which was synced) replaced by another that
-/// does? A power cut must leave one of the two.
-pub(super) fn replaces_what_outlives(view: &View, next: Option<&Hold>) -> bool {
-    let foreign =
-        || view.found.hold().is_some_and(Hold::is_foreign) && view.found.holder().is_some_and(|holder| holder.lives());
-    next.is_some_and(|next| next.has(PartKind::Owner)) && (view.found.elapsed.owner.runs() || foreign())
-}
-
-fn depth(intent: &Intent) -> Depth {
-    match intent {
-        Intent::Lock(_) | Intent::Guard(..) => Depth::Line,
-        Intent::Renew(_) | Intent::Release(_) => Depth::Grip,
-        Intent::Unlock(..) | Intent::UnlockFor(_) | Intent::Prune => Depth::Holder,
-    }
-}
-
-fn takes(intent: &Intent) -> bool {
-    matches!(intent, Intent::Lock(_) | Intent::Guard(..))
-}
-
 /// Does this commit use the token that was drawn?
 fn draws(next: Option<&Hold>, before: Option<&Hold>, drawn: &Drawn) -> bool {
     next.is_some_and(|next| next.token == Some(drawn.token()) && before.and_then(|hold| hold.token) != next.token)
-}
-
-fn requested_ttl(intent: &Intent) -> Option<u64> {
-    match intent {
-        Intent::Lock(terms) | Intent::Guard(terms, _) => terms.ttl_sec,
-        _ => None,
-    }
 }

@@ -3,7 +3,9 @@
 //! | module | what it keeps |
 //! | --- | --- |
 //! | [`slot`] | what is stored under a name, and everything known about it |
+//! | [`ask`] | what is asked of a name, from the first look to the last |
 //! | [`change`] | read, decide, swap in, account for it: inside the mutex |
+//! | [`durable`] | what must be on the disk first, and giving back what can't be |
 //! | [`swap`] | putting a record in the place of the judged one, and of nothing else |
 //! | [`tokens`] | the counter of fencing tokens |
 //! | [`freezes`] | freezes over names |
@@ -12,7 +14,9 @@
 //! | [`standing`] | what a waiter sleeps on |
 //! | [`trail`] | the audit log |
 
+pub(crate) mod ask;
 pub(crate) mod change;
+mod durable;
 pub(crate) mod freezes;
 pub(crate) mod line;
 pub(crate) mod seat;

@@ -11,7 +11,7 @@ use lokt_core::hold::Hold;
 use lokt_core::record::{self, RECORD_BYTES_MAX};
 use lokt_core::time::Moment;
 
-use super::change::replaces_what_outlives;
+use super::durable::replaces_what_outlives;
 use super::slot::{Stored, View};
 use super::{ASIDE_DIR, Store, TEMP_DIR};
 use crate::error::{At as _, Error, ErrorKind};

@@ -1,0 +1,166 @@
+//! Running a command under locks. What to do next is decided by [`lokt_core::guard::Guard`]; this does it.
+//!
+//! [`shell`] drives it: one thread sleeps on the signals of the process, and on the clock. Renewals run in threads of their own, one per renewal and only when
+//! there is one, so a busy root never keeps a signal from the command. Everything that was granted is released when the direct child has
+//! ended; the pulse, which the command inherits, keeps the lock if the guard is killed first.
+
+mod shell;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Command;
+
+use lokt_core::badges::Badges;
+use lokt_core::decide::Terms;
+use lokt_core::guard::{Ended, Guard, Manners, OnLost, Warning};
+use lokt_core::hold::{Fence, Hold};
+use lokt_core::name::LockName;
+use lokt_core::pulse::ProcessRef;
+use rustix::process::Pid;
+
+use crate::error::Error;
+use crate::grasp::{Grasp, Grasped};
+use crate::locks::{Lokt, Refusal, Said};
+use crate::sys::signals::Inbox;
+use crate::sys::spawn::spawn;
+use crate::wait::{Alarm as _, Patience};
+use shell::Shell;
+
+/// What came of asking for a guard's holds.
+pub enum Guarding {
+    /// They are ours: run something.
+    Granted(Box<Guarded>),
+    /// None of them is.
+    Denied {
+        /// Which name stood in the way.
+        name: LockName,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// None of them is, because the wait was interrupted.
+    Interrupted,
+}
+
+/// Holds under which a command can run. Dropped without running one, they are given back.
+pub struct Guarded {
+    lokt: Lokt,
+    grasps: Vec<Option<Grasp>>,
+    holds: Vec<(LockName, Hold)>,
+    inside: Badges,
+}
+
+/// How to run a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Habits {
+    /// What to do about a lost lock.
+    pub on_lost: OnLost,
+    /// Hold the locks until everything that the command leaves behind has ended.
+    pub until_all: bool,
+    /// Let the command inherit the pulse, so that it keeps the lock even if the guard is killed.
+    pub pass_pulse: bool,
+}
+
+/// What the user should know while the command runs.
+#[derive(Debug)]
+pub struct Notice<'a> {
+    /// About which lock.
+    pub name: &'a LockName,
+    /// What.
+    pub warning: &'a Warning,
+}
+
+impl Lokt {
+    /// Asks for a guard's hold of each of `names`, all or nothing. `inside` is what the caller runs under already.
+    pub fn guard(
+        &self,
+        names: &[LockName],
+        terms: &Terms,
+        inside: &Badges,
+        patience: &mut Patience<'_>,
+    ) -> Result<Said<Guarding>, Error> {
+        let Said { value, warnings } = self.grasp(names, terms, inside, patience)?;
+        let value = match value {
+            Grasped::All { grasps, holds } => {
+                let grasps = grasps.into_iter().map(Some).collect();
+                Guarding::Granted(Box::new(Guarded { lokt: self.clone(), grasps, holds, inside: inside.clone() }))
+            }
+            Grasped::Denied { name, refusal } => Guarding::Denied { name, refusal },
+            Grasped::Interrupted => Guarding::Interrupted,
+        };
+        Ok(Said { value, warnings })
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        while let Some(grasp) = self.grasps.pop() {
+            grasp.map(Grasp::release);
+        }
+    }
+}
+
+impl Guarded {
+    /// Every name with its hold, in byte order.
+    pub fn holds(&self) -> &[(LockName, Hold)] {
+        &self.holds
+    }
+
+    /// Runs `command` and gives the locks back when it has ended. Of the command only words and environment count; it runs in our directory
+    /// and with our descriptors. Gives the code to exit with; an error is one of starting it.
+    pub fn run(
+        mut self,
+        command: &mut Command,
+        ttl_sec: Option<u64>,
+        habits: Habits,
+        inbox: &mut Inbox,
+        tell: &mut dyn FnMut(&Notice<'_>),
+    ) -> io::Result<u8> {
+        self.describe(command);
+        let own_group = habits.on_lost == OnLost::Stop;
+        let pulses = self.inheritable(habits.pass_pulse)?;
+        // Whoever pressed Ctrl-C while the lock was being taken pressed it before there was a command to reach.
+        if inbox.went_off() {
+            return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
+        }
+        let pid = spawn(command, own_group, inbox.before())?;
+        drop(pulses);
+        self.name_command(pid);
+        let began: Vec<u64> = self.grasps.iter().flatten().map(Grasp::began_ms).collect();
+        let manners = Manners { ttl_sec, on_lost: habits.on_lost, until_all: habits.until_all };
+        let machine = Guard::new(manners, &began, self.lokt.now().monotonic_ms);
+        let mut shell = Shell::new(self.lokt.clone(), std::mem::take(&mut self.grasps), pid, own_group);
+        shell.pass_foreground();
+        shell.drive(machine, inbox, tell)
+    }
+
+    /// Tells the command under which holds it runs.
+    fn describe(&self, command: &mut Command) {
+        let list = |show: &dyn Fn(&(LockName, Hold)) -> String| -> String {
+            self.holds.iter().map(show).collect::<Vec<String>>().join(",")
+        };
+        command.env("LOKT_NAME", list(&|(name, _)| name.to_string()));
+        command.env("LOKT_LOCK_ID", list(&|(_, hold)| hold.lock_id.to_string()));
+        let token = |hold: &Hold| hold.token.map(Fence::get).unwrap_or_default().to_string();
+        command.env("LOKT_FENCING_TOKEN", list(&|(_, hold)| token(hold)));
+        let mut badges = self.inside.clone();
+        for grasp in self.grasps.iter().flatten() {
+            badges.push(grasp.name.clone(), &grasp.hold);
+        }
+        command.env("LOKT_HOLDS", badges.to_string());
+    }
+
+    fn inheritable(&self, pass_pulse: bool) -> io::Result<Vec<OwnedFd>> {
+        let grasps = self.grasps.iter().flatten().filter(|_| pass_pulse);
+        grasps.filter_map(Grasp::inheritable).collect()
+    }
+
+    /// Writes the command into the pulses: children that close what they inherited are known by their pid.
+    fn name_command(&mut self, pid: Pid) {
+        let pid = i64::from(pid.as_raw_nonzero().get());
+        let Some(stat) = self.lokt.machine().process(pid) else { return };
+        for grasp in self.grasps.iter_mut().flatten() {
+            // Best effort: without it the command counts as long as it keeps the pulse.
+            let _ = grasp.name_command(ProcessRef { pid, start: stat.start });
+        }
+    }
+}

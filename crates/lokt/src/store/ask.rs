@@ -1,0 +1,105 @@
+//! What is asked of one name, from the first look to the last.
+
+use lokt_core::decide::{Badge, Bearer, Grip, Intent, Terms};
+use lokt_core::hold::{Fence, Identity, LockId, PulseRef};
+use lokt_core::name::LockName;
+use lokt_core::pulse::ProcessRef;
+
+use super::seat::{Profile, Seat};
+use super::slot::Depth;
+use super::swap::Prepared;
+
+/// What is asked of one name, and what is kept from one attempt to the next.
+pub(crate) struct Ask<'a> {
+    pub(crate) name: &'a LockName,
+    pub(super) intent: Intent,
+    /// The hold gets a pulse: it is a guard's.
+    pub(super) beats: bool,
+    /// A refusal that time may change puts the caller in line.
+    pub(crate) waits: bool,
+    pub(crate) profile: Profile,
+    pub(crate) seat: Option<Seat>,
+    /// How the wait ended that this attempt ends.
+    pub(crate) waited: Option<Waited>,
+    pub(super) fresh_id: Option<LockId>,
+    pub(super) prepared: Option<Prepared>,
+}
+
+/// A wait that ended without a grant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waited {
+    pub(crate) ms: u64,
+    pub(crate) why: &'static str,
+}
+
+impl<'a> Ask<'a> {
+    /// Asks once, and takes no for an answer.
+    pub(crate) fn once(name: &'a LockName, intent: Intent) -> Self {
+        Self {
+            name,
+            intent,
+            beats: false,
+            waits: false,
+            profile: Profile::default(),
+            seat: None,
+            waited: None,
+            fresh_id: None,
+            prepared: None,
+        }
+    }
+
+    /// Asks for a hold that lives as long as a pulse.
+    pub(crate) fn guard(name: &'a LockName, terms: Terms, me: &Identity, inside: Option<Badge>) -> Self {
+        let process = ProcessRef { pid: me.pid, start: me.pid_start };
+        let profile = Profile { reason: terms.reason.clone(), ..Profile::default() };
+        let bearer = Bearer { process, pulse: None, inside };
+        Self { beats: true, profile, ..Self::once(name, Intent::Guard(terms, bearer)) }
+    }
+
+    /// Gives a guard's hold back, and its seat up.
+    pub(crate) fn release(name: &'a LockName, grip: Grip, seat: Option<Seat>) -> Self {
+        Self { seat, ..Self::once(name, Intent::Release(grip)) }
+    }
+
+    pub(crate) fn intent(&self) -> &Intent {
+        &self.intent
+    }
+
+    /// The intent, with the pulse that the hold would get: that of our seat, or one with the number that would be drawn.
+    pub(super) fn intent_now(&self, next: Fence) -> Intent {
+        match &self.intent {
+            Intent::Guard(terms, bearer) if self.beats => {
+                let new = PulseRef { number: next.get(), dev: 0, ino: 0 };
+                let pulse = Some(self.seat.as_ref().map_or(new, Seat::reference));
+                Intent::Guard(terms.clone(), Bearer { pulse, ..bearer.clone() })
+            }
+            intent => intent.clone(),
+        }
+    }
+
+    pub(super) fn ticket(&self) -> Option<u64> {
+        self.seat.as_ref().map(|seat| seat.number)
+    }
+
+    /// How much must be known to answer it.
+    pub(super) fn depth(&self) -> Depth {
+        match self.intent {
+            Intent::Lock(_) | Intent::Guard(..) => Depth::Line,
+            Intent::Renew(_) | Intent::Release(_) => Depth::Grip,
+            Intent::Unlock(..) | Intent::UnlockFor(_) | Intent::Prune => Depth::Holder,
+        }
+    }
+
+    /// Does it ask for a hold?
+    pub(super) fn takes(&self) -> bool {
+        matches!(self.intent, Intent::Lock(_) | Intent::Guard(..))
+    }
+
+    /// The lease that is asked for.
+    pub(super) fn ttl_sec(&self) -> Option<u64> {
+        match &self.intent {
+            Intent::Lock(terms) | Intent::Guard(terms, _) => terms.ttl_sec,
+            _ => None,
+        }
+    }
+}
