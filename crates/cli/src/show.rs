@@ -91,6 +91,9 @@ pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
         format!("process {} ends", hold.pid)
     };
     match (end, process, owner) {
+        (Some(end), true, false) if hold.pulse.is_some() && holder.liveness == Liveness::Alive => {
+            format!("{ends}; it renews its lease, now until {end}")
+        }
         (Some(end), true, false) => format!("{end}, or until {ends}"),
         (Some(end), ..) => end,
         (None, true, false) => ends,

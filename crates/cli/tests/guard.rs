@@ -30,11 +30,11 @@ fn seen(root: &Root, words: &str, variables: &[&str]) -> Vec<String> {
 fn the_flags_of_guard_go_before_and_after_the_name_and_with_an_equals_sign() {
     let root = Root::new();
     for words in [
-        "guard x --ttl 5m --wait --timeout 1s --on-lost warn -E 7 -o --until-all --reason why",
-        "guard --ttl 5m --wait --timeout 1s --on-lost warn -E 7 -o --until-all --reason why x",
-        "guard --ttl=5m --timeout=1s x --on-lost=warn --conflict-exit-code=7 --close --until-all --reason=why",
-        "run -oE7 --wait x --ttl 300 --timeout 0 --on-lost stop --reason why --until-all",
-        "guard --until-all -E7 --on-lost fail --ttl 5m --reason why -o -- x",
+        "guard x --ttl 5m --wait --timeout 1s --on-lost warn -E 7 -o --reason why",
+        "guard --ttl 5m --wait --timeout 1s --on-lost warn -E 7 --until-all --reason why x",
+        "guard --ttl=5m --timeout=1s x --on-lost=warn --conflict-exit-code=7 --close --reason=why",
+        "run -oE7 --wait x --ttl 300 --timeout 0 --on-lost stop --reason why",
+        "guard --until-all -E7 --on-lost fail --ttl 5m --reason why -- x",
     ] {
         let (words, name) = words.strip_suffix(" -- x").map_or((words, None), |words| (words, Some("x")));
         let words = words.split_whitespace().chain(name).chain(["--", "cat", "root/locks/x.json"]);
@@ -541,4 +541,45 @@ fn a_script_whose_interpreter_is_missing_is_not_called_missing_itself() {
     let said = root.run("a", &words).exits(126, "it is there, but can't be run");
     said.notes("the interpreter in its first line was not found", "what is missing");
     assert!(names_in(&root.path().join("locks")).is_empty(), "the lock was given back");
+}
+
+#[test]
+fn a_duration_after_wait_is_not_taken_for_the_name_of_a_lock() {
+    let root = Root::new();
+    let said = root.run("a", "guard m --wait 5s -- touch ran").exits(64, "it takes no value");
+    said.notes("hint: `--timeout 5s` waits for at most that long", "what was meant");
+    let said = root.run("a", "guard m --wait 5s --json -- touch ran").exits(64, "it takes no value");
+    assert_eq!(said.json()["code"], "E_USAGE", "in JSON too{said}");
+    assert!(!root.outside().join("ran").exists(), "nothing was run");
+    root.run("a", "guard 5s --wait -- true").exits(0, "a lock may have that name");
+}
+
+#[test]
+fn what_does_not_inherit_the_lock_cannot_keep_it() {
+    let root = Root::new();
+    let said = root.run("a", "guard x -o --until-all -- touch ran").exits(64, "they exclude each other");
+    assert!(said.stderr.contains("cannot be used with"), "it says so{said}");
+}
+
+#[test]
+fn a_guards_lease_is_not_said_to_end_by_itself() {
+    let root = Root::new();
+    let holder = Guard::start(&root, "a", "x --ttl 5m");
+    let renews = format!("process {} ends; it renews its lease, now until ", holder.pid());
+    root.run("b", "lock x").exits(2, "it is held").notes(&renews, "what ends it");
+    let why = root.run("b", "why x").exits(2, "it is held");
+    assert!(!why.stdout.contains("until it ends by itself"), "its guard renews it{why}");
+}
+
+#[test]
+fn whoever_joins_or_breaks_a_running_guards_lock_is_told() {
+    let root = Root::new();
+    let holder = Guard::start(&root, "a", "x");
+    let said = root.run("a", "lock x").exits(0, "it is a's");
+    said.notes(
+        &format!("note: joined the lock that a running guard of yours (pid {})", holder.pid()),
+        "what it joined",
+    );
+    let said = root.run("b", "unlock --force x").exits(0, "force");
+    said.notes(&format!("warning: its guard, process {}, runs on without the lock", holder.pid()), "what that means");
 }

@@ -15,7 +15,7 @@ use lokt::{
 };
 
 use super::waiting::{Display, inbox, interrupted};
-use super::{deny, parsed};
+use super::{asks_for_json, deny, parsed};
 use crate::args::{lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
     conflict_exit_code: Option<u8>,
     /// Don't let the command inherit the lock: if the guard is killed, it is known by its pid alone
-    #[arg(short = 'o', long = "close")]
+    #[arg(short = 'o', long = "close", conflicts_with = "until_all")]
     close: bool,
     /// Keep the lock until everything that the command leaves behind has ended
     #[arg(long)]
@@ -75,6 +75,13 @@ pub(crate) enum WhenLost {
 
 /// Runs `guard` or `run`.
 pub(crate) fn dispatch(name: &'static str, words: &[OsString]) -> Report {
+    if let Some(duration) = duration_after_wait(words) {
+        return Failure::usage(format!("--wait takes no value, but {} follows it", clean(duration)))
+            .hint(format!(
+                "`--timeout {duration}` waits for at most that long; a lock of that name goes before `--wait`"
+            ))
+            .report(Format::of(asks_for_json(words)));
+    }
     match quick(words) {
         Some((args, format)) => run(&args, format).unwrap_or_else(|failure| failure.report(format)),
         None => parsed(name, words, run),
@@ -105,12 +112,21 @@ fn quick(words: &[OsString]) -> Option<(Args, Format)> {
             _ => return None,
         }
     }
-    (!args.names.is_empty() && !args.command.is_empty()).then_some((args, format))
+    let odd = args.names.is_empty() || args.command.is_empty() || (args.close && args.until_all);
+    (!odd).then_some((args, format))
 }
 
 /// A value that can't be taken for a flag.
 fn plain(word: Option<&OsString>) -> Option<&str> {
     word?.to_str().filter(|word| !word.starts_with('-'))
+}
+
+/// A duration after `--wait` would be taken for the name of a lock.
+fn duration_after_wait(words: &[OsString]) -> Option<&str> {
+    let ours = words.iter().take_while(|word| *word != "--").collect::<Vec<_>>();
+    let after = ours.windows(2).find(|pair| pair[0] == "--wait").and_then(|pair| pair[1].to_str())?;
+    let has_unit = after.ends_with(|c: char| c.is_ascii_alphabetic());
+    (has_unit && duration::parse(after).is_ok()).then_some(after)
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
@@ -354,7 +370,7 @@ mod tests {
             "x y z -- make -j 8",
             "build --ttl 5m --wait -- make",
             "--wait --timeout 30s build -- make --ttl 1h -- --json",
-            "--json -o --until-all --reason why x -- true",
+            "--json --until-all --reason why x -- true",
             "x --close -- --",
         ] {
             let (args, format) = quick(&words(line)).unwrap_or_else(|| panic!("`{line}` is plain"));

@@ -141,6 +141,11 @@ fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
                 "note: the lock of {} had ended; it is taken again, with token {new} (it was {old})",
                 owner_at(before)
             ));
+        } else if hold.pulse.is_some() {
+            notes.push(format!(
+                "note: joined the lock that a running guard of yours (pid {}) has held for {since}; you don't exclude each other",
+                hold.pid
+            ));
         } else if context.named_owner {
             notes.push(format!("note: refreshed the lock that {} has held for {since}", owner_at(before)));
         } else {

@@ -116,12 +116,12 @@ fn one(root: &Path, lokt: &Lokt, name: &LockName, args: &Args, format: Format) -
     let said = lokt.unlock(name, breaking, condition)?;
     Ok(match said.value {
         End::Denied(refused) => deny::report(lokt, name.as_str(), &refused, format),
-        End::Ended(ended) => released(root, name, &ended, format),
+        End::Ended(ended) => released(root, lokt, name, &ended, format),
     }
     .warnings(said.warnings))
 }
 
-fn released(root: &Path, name: &LockName, ended: &Ended, format: Format) -> Report {
+fn released(root: &Path, lokt: &Lokt, name: &LockName, ended: &Ended, format: Format) -> Report {
     let report = Report::new(Exit::Done);
     let (event, part) = match ended.cause {
         Cause::Release(part) => ("release", Some(part.as_str())),
@@ -147,6 +147,9 @@ fn released(root: &Path, name: &LockName, ended: &Ended, format: Format) -> Repo
     let mut report = report.text(format!("released lock {}\n", quoted(name.as_str())));
     if let (Some(before), "force-break" | "stale-break") = (before, event) {
         report = report.note(format!("note: it was held by {} (pid {})", owner_at(before), before.pid));
+        if before.pulse.is_some() && lokt.pid_status(before) == "alive" {
+            report = report.note(format!("warning: its guard, process {}, runs on without the lock", before.pid));
+        }
     }
     if let Some(rest) = &ended.remains {
         // A guard is known by its pulse; a process that a lock was bound to has none.

@@ -22,16 +22,15 @@ pub(crate) struct Display<'a> {
     live: Option<bool>,
     /// When something was last said, and how long it had been waited then.
     said: Option<Duration>,
-    waited: Duration,
+    began_ms: u64,
 }
 
 impl<'a> Display<'a> {
     pub(crate) fn new(lokt: &'a Lokt) -> Self {
-        Self { lokt, live: None, said: None, waited: Duration::ZERO }
+        Self { lokt, live: None, said: None, began_ms: lokt.now().monotonic_ms }
     }
 
     pub(crate) fn show(&mut self, waiting: &Waiting<'_>) {
-        self.waited = waiting.waited;
         if *self.live.get_or_insert_with(|| std::io::stderr().is_terminal()) {
             let line = self.line(waiting);
             say(&format!("{CLEAR}{}", fitting(&line)));
@@ -48,7 +47,11 @@ impl<'a> Display<'a> {
         match (self.said.is_some(), self.live == Some(true)) {
             (false, _) => {}
             (true, true) => say(CLEAR),
-            (true, false) if got => say(&format!("got lock {} after {}\n", quoted(name), duration::show(self.waited))),
+            (true, false) if got => say(&format!(
+                "got lock {} after {}\n",
+                quoted(name),
+                duration::show(Duration::from_millis(self.lokt.now().monotonic_ms.saturating_sub(self.began_ms)))
+            )),
             (true, false) => {}
         }
     }

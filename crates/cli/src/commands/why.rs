@@ -408,8 +408,11 @@ fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
             }
         }
         EntryState::Held(holder) if matches!(outlook.denial, Some(Denial::Held(_))) => {
+            // A guard that runs renews its lease: that one doesn't end by itself.
+            let renewed = holder.liveness == Liveness::Alive && holder.hold.pulse.is_some();
             let wait = holder
                 .left_ms()
+                .filter(|_| !renewed)
                 .map(|left| format!("Wait {} until it ends by itself", duration::show_seconds(seconds(left))));
             let force = format!("lokt unlock --force {name}  (break glass: its holder is not asked)");
             wait.into_iter().chain([force]).collect()
