@@ -143,3 +143,24 @@ fn a_record_without_a_boot_id_is_not_judged_by_the_pids_of_another_namespace() {
     assert!(place.stored("x").is_some_and(|record| record.get("boot_id").is_none()), "the record names no boot");
     assert_eq!(place.run("b", &["lock", "x"]).code, Some(2), "one-holder: those pids can't be asked about from here");
 }
+
+#[test]
+fn a_process_that_lives_below_the_namespace_of_its_record_is_found_from_elsewhere() {
+    let place = place();
+    let elsewhere = ["unshare", "--pid", "--fork"];
+    must_work(&place, &elsewhere);
+    let mut above = Command::new("unshare");
+    let mut above = above.args(["--pid", "--fork", "--kill-child", "sleep", "60"]).spawn().expect("unshare runs");
+    let children = format!("/proc/{0}/task/{0}/children", above.id());
+    let below = loop {
+        match std::fs::read_to_string(&children).expect("it runs").trim() {
+            "" => std::thread::sleep(std::time::Duration::from_millis(5)),
+            pid => break pid.to_owned(),
+        }
+    };
+    place.take("a", &["x", "--bind", &below]);
+    let taken = script(&place, "b", &elsewhere, "\"$LOKT\" lock x");
+    let _ = above.kill();
+    let _ = above.wait();
+    assert_eq!(taken.code, Some(2), "one-holder: it lives, as process 1 of a namespace below: {}", taken.stderr);
+}

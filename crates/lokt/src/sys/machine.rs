@@ -166,8 +166,12 @@ pub(super) fn process_stat(pid: i64) -> Option<ProcessStat> {
     }
     let view = proc_view();
     // A process may call itself something that is no text.
-    let text = view.ours.then(|| read_once(&format!("/proc/{pid}/stat"))).flatten();
-    match text.and_then(|text| parse_stat(&String::from_utf8_lossy(&text))) {
+    let text = || view.ours.then(|| read_once(&format!("/proc/{pid}/stat"))).flatten();
+    let read = || text().and_then(|text| parse_stat(&String::from_utf8_lossy(&text)));
+    // Another thread than the first that starts a program takes the place of the first, and whoever looked that one up just before reads
+    // of its end. Who looks again finds the other.
+    let stat = read().and_then(|stat| if stat.has_ended() { read() } else { Some(stat) });
+    match stat {
         Some(stat) if view.starts => Some(stat),
         Some(stat) => Some(ProcessStat { start: 0, ..stat }),
         None => exists(pid).then_some(ProcessStat { state: '?', start: 0 }),

@@ -9,7 +9,9 @@ use std::io;
 
 use lokt_core::liveness::Process;
 
-use super::machine::{ProcessStat, namespace_of, parse_stat, read_once};
+use rustix::io::Errno;
+
+use super::machine::{namespace_of, parse_stat};
 
 /// The first pid namespace's inode. Whoever sees a process of it sees all processes.
 const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
@@ -17,39 +19,66 @@ const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
 /// What `/proc` says about the process that is `pid` in the namespace `space` and started at `start` (0: unknown).
 pub(super) fn process_in(space: u64, pid: i64, start: i64) -> Process {
     // Where others' processes are hidden, one that can't be found may be hidden too.
-    if fs::metadata("/proc/1").is_err() {
+    if fs::metadata("/proc/1").is_err() || hides(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()) {
         return Process::Unseen;
     }
-    let Ok(entries) = fs::read_dir("/proc") else { return Process::Unseen };
+    let look = || look_for(space, pid, start).unwrap_or(Process::Unseen);
+    match look() {
+        // Another thread than the first that starts a program takes the place of the first; whoever looks just then sees neither.
+        Process::Dead => look(),
+        found => found,
+    }
+}
+
+/// Does the `/proc` in this table of mounts hide processes (`hidepid`)? It may show some, the first one too, and not others. The one that
+/// was mounted last is the one that is seen.
+fn hides(mounts: &str) -> bool {
+    let is_proc = |line: &&str| line.split(' ').nth(4) == Some("/proc");
+    let options = |line: &str| line.rsplit(' ').next().is_some_and(|options| options.contains("hidepid="));
+    mounts.lines().rfind(is_proc).is_none_or(options)
+}
+
+/// An error: something couldn't be looked at, and that may be the one.
+fn look_for(space: u64, pid: i64, start: i64) -> io::Result<Process> {
     let mut in_sight = false;
-    for entry in entries.flatten() {
-        let Some(outer) = entry.file_name().to_str().and_then(|name| name.parse::<i64>().ok()) else { continue };
-        let status = match fs::read(format!("/proc/{outer}/status")) {
-            Ok(status) => status,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Process::Unseen,
-            // It has just ended.
-            Err(_) => continue,
-        };
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(outer) = name.to_str().and_then(|name| name.parse::<i64>().ok()) else { continue };
+        let Some(status) = read_unless_ended(&format!("/proc/{outer}/status"))? else { continue };
         let lives_in = namespace_of(outer);
         in_sight |= lives_in.is_some_and(|found| found == space || found == PID_NS_INITIAL);
-        // Where its namespace may not be looked at, it may be that one.
-        let may_be = innermost_pid(&String::from_utf8_lossy(&status)) == Some(pid)
-            && lives_in.is_none_or(|found| found == space);
-        if may_be && started_then(outer, start).is_some_and(|stat| !stat.has_ended()) {
-            return Process::Alive;
+        if may_be(&status, pid, lives_in.map(|found| found == space)) {
+            let Some(stat) = read_unless_ended(&format!("/proc/{outer}/stat"))? else { continue };
+            let stat = parse_stat(&stat).ok_or(io::ErrorKind::InvalidData)?;
+            if stat.may_be(start) && !stat.has_ended() {
+                return Ok(Process::Alive);
+            }
         }
     }
-    if in_sight { Process::Dead } else { Process::Unseen }
+    Ok(if in_sight { Process::Dead } else { Process::Unseen })
 }
 
-/// The last of the pids in `NSpid:` is the one in the process's own namespace.
-fn innermost_pid(status: &str) -> Option<i64> {
-    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().next_back()?.parse().ok()
+/// A file about a process; `None` if that has just ended. A process may call itself something that is no text.
+fn read_unless_ended(path: &str) -> io::Result<Option<String>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
-fn started_then(outer: i64, start: i64) -> Option<ProcessStat> {
-    let stat = parse_stat(&String::from_utf8_lossy(&read_once(&format!("/proc/{outer}/stat"))?))?;
-    stat.may_be(start).then_some(stat)
+/// Can the process with this status have the pid `pid` in a namespace? `NSpid:` has its pid in each namespace that it is seen from, its
+/// own last. Whoever lives `there` has only that one; whoever doesn't may live below. Where it lives may not be known.
+fn may_be(status: &str, pid: i64, there: Option<bool>) -> bool {
+    let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    let pids: Vec<i64> = pids.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    let Some((own, above)) = pids.split_last() else { return false };
+    match there {
+        Some(true) => *own == pid,
+        Some(false) => above.contains(&pid),
+        None => pids.contains(&pid),
+    }
 }
 
 #[cfg(test)]
@@ -57,10 +86,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_pid_is_the_processs_own() {
-        assert_eq!(innermost_pid("Name:\tx\nNSpid:\t4711\t12\t3\nVmPeak:\t1 kB\n"), Some(3));
-        assert_eq!(innermost_pid("Name:\tx\nNSpid:\t4711\n"), Some(4711));
-        assert_eq!(innermost_pid("Name:\tx\n"), None);
+    fn a_process_is_known_by_its_pid_in_the_namespace_that_is_asked_about() {
+        let status = "Name:\tx\nNSpid:\t4711\t12\t3\nVmPeak:\t1 kB\n";
+        assert!(may_be(status, 3, Some(true)) && !may_be(status, 12, Some(true)), "its own is the last");
+        assert!(may_be(status, 12, Some(false)) && may_be(status, 4711, Some(false)), "it may live below that one");
+        assert!(!may_be(status, 3, Some(false)), "there it has another");
+        assert!([3, 12, 4711].iter().all(|pid| may_be(status, *pid, None)), "who knows where it lives?");
+        assert!(!may_be("Name:\tx\n", 3, None));
+    }
+
+    #[test]
+    fn a_proc_that_hides_processes_is_known_by_its_options() {
+        let plain = "22 1 0:21 / /proc rw,nosuid - proc proc rw\n";
+        let hides_some = "23 22 0:22 / /proc rw,nosuid - proc proc rw,gid=4,hidepid=invisible\n";
+        let other = "24 1 0:23 / /srv/proc rw - proc proc rw,hidepid=2\n";
+        assert!(!hides(&format!("{plain}{other}")));
+        assert!(
+            hides(&format!("{plain}{hides_some}")) && !hides(&format!("{hides_some}{plain}")),
+            "the last one is seen"
+        );
+        assert!(hides(""), "what can't be found out");
     }
 
     #[test]
