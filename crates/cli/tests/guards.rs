@@ -112,3 +112,27 @@ fn child_counts_a_copied_record_does_not_take_the_pulse_of_the_original() {
     kill_process(pid_of(holder.id()), Signal::TERM).expect("it runs");
     { holder }.wait().expect("it is ours");
 }
+
+#[test]
+fn child_counts_a_guard_of_a_root_that_was_deleted_leaves_the_pulses_of_the_new_one_alone() {
+    let root = Root::new();
+    let pulses = || names_in(&root.path().join("state/held"));
+    let gate = root.outside().join("gate");
+    let mut old =
+        guard(&root, &["x", "--", "sh", "-c", &format!("while ! [ -e {} ]; do sleep 0.02; done", gate.display())]);
+    eventually("the first one holds", || pulses().len() == 1);
+    std::fs::remove_dir_all(root.path()).expect("it is ours");
+    let mut new = guard(&root, &["x", "--", "sleep", "60"]);
+    eventually("the new one holds, under the same number", || {
+        pulses().len() == 1 && root.run("b", "exists x").code == 0
+    });
+    File::create(&gate).expect("it can be made");
+    old.wait().expect("it is ours");
+    assert_eq!(pulses().len(), 1, "the pulse is the new one's");
+    let command = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", new.id())).expect("it runs");
+    new.kill().expect("it is ours");
+    new.wait().expect("it is ours");
+    let refused = root.run("b", "guard x -- true").code;
+    kill_process(pid_of(command.trim().parse().expect("one child")), Signal::KILL).expect("it runs");
+    assert_eq!(refused, 2, "child-counts: its command runs");
+}

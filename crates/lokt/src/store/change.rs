@@ -404,9 +404,12 @@ impl Store<'_> {
         if let Some(seat) = ask.seat.take() {
             // Without the mutex, if it can't be had: our own ticket is nobody else's business.
             let inside = self.enter().ok();
-            self.abandon(&seat, ask.name);
+            let unnamed = self.abandon(&seat, ask.name);
             drop(inside);
             seat.let_go();
+            if unnamed {
+                self.clear_away(&seat);
+            }
         }
     }
 

@@ -156,8 +156,7 @@ impl Store<'_> {
     /// holder's pulse that no record names is looked at by nobody: it is cleared away when its lock has been dropped by [`Seat::let_go`].
     pub(super) fn stand_up(&self, seat: &Seat) {
         if seat.place == Place::Line {
-            // What can't be removed is tidied away once its lock is gone.
-            let _ = self.disk.remove(&seat.path());
+            self.remove_own(seat);
         }
         // Whoever was in line, and whoever holds what others waited for, may be the last to know of the line's directory.
         self.fold_up(&seat.name);
@@ -166,6 +165,14 @@ impl Store<'_> {
     /// Removes what is left of a seat that was given up.
     pub(super) fn clear_away(&self, seat: &Seat) {
         if seat.place == Place::Held {
+            self.remove_own(seat);
+        }
+    }
+
+    /// Removes a pulse's file, if it is ours: in a root that was deleted and made anew, somebody else may have the same number.
+    fn remove_own(&self, seat: &Seat) {
+        if self.stands(seat) {
+            // What can't be removed is tidied away once its lock is gone.
             let _ = self.disk.remove(&seat.path());
         }
     }
@@ -226,12 +233,15 @@ impl Store<'_> {
         }
     }
 
-    /// Takes the pulse's file away unless a record names it, as one may if its hold was published and something failed after that: without
+    /// Gives a seat up unless a record names it, as one may if its hold was published and something failed after that: without
     /// its pulse it would be known by our pid, and live as long as we do. Only inside the mutex.
-    pub(super) fn abandon(&self, seat: &Seat, name: &LockName) {
-        if seat.place == Place::Line || !self.is_named(name, seat.number, &self.machine.now()) {
+    /// True: it was given up, and is to be cleared away.
+    pub(super) fn abandon(&self, seat: &Seat, name: &LockName) -> bool {
+        let unnamed = seat.place == Place::Line || !self.is_named(name, seat.number, &self.machine.now());
+        if unnamed {
             self.stand_up(seat);
         }
+        unnamed
     }
 
     /// Removes the pulses of the dead that no record names: of guards that were killed between their pulse and their record, or whose
