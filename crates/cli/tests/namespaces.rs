@@ -154,7 +154,7 @@ fn a_process_that_lives_below_the_namespace_of_its_record_is_found_from_elsewher
     let children = format!("/proc/{0}/task/{0}/children", above.id());
     let below = loop {
         match std::fs::read_to_string(&children).expect("it runs").trim() {
-            "" => std::thread::sleep(std::time::Duration::from_millis(5)),
+            "" => lokt_testkit::swarm::pause(std::time::Duration::from_millis(5)),
             pid => break pid.to_owned(),
         }
     };
