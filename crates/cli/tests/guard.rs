@@ -216,7 +216,7 @@ fn the_command_knows_its_lock_by_name_id_and_token() {
         let seen = seen(&root, "build", &variables);
         let token: u64 = seen[2].parse().expect("a token is a number");
         assert_eq!(seen[0], "build", "LOKT_NAME");
-        assert_eq!(seen[3], format!("build={}:{token}", seen[1]), "LOKT_HOLDS names the hold");
+        assert_eq!(seen[3], format!("build={}:{token}:{token}", seen[1]), "LOKT_HOLDS names the hold");
         let granted = &root.audit_of("build")[2 * round];
         assert_eq!(granted["lock_id"], seen[1].as_str(), "LOKT_LOCK_ID is the one that was granted");
         assert_eq!(granted["extra"]["fencing_token"], token, "LOKT_FENCING_TOKEN is the one that was granted");
@@ -240,14 +240,18 @@ fn the_names_of_one_guard_are_listed_in_byte_order_and_those_of_a_nested_one_are
         .iter()
         .zip(&ids)
         .zip(&tokens)
-        .map(|((name, id), token)| format!("{name}={id}:{token}"))
+        .map(|((name, id), token)| format!("{name}={id}:{token}:{token}"))
         .collect();
     assert_eq!(lines[3], holds.join(","), "LOKT_HOLDS has all three{said}");
     assert_eq!(lines[4], "B,c", "the nested one knows its own names{said}");
     let inner_ids: Vec<&str> = lines[5].split(',').collect();
     assert_eq!(inner_ids[0], ids[0], "B is the hold that it is inside of{said}");
     let appended = lines[6].strip_prefix(&format!("{},c={}:", lines[3], inner_ids[1]));
-    assert!(appended.is_some_and(|token| token.parse::<u64>().is_ok()), "only c is new in LOKT_HOLDS{said}");
+    let numbers = appended.and_then(|appended| appended.split_once(':'));
+    assert!(
+        numbers.is_some_and(|(token, pulse)| token == pulse && token.parse::<u64>().is_ok()),
+        "only c is new{said}"
+    );
 }
 
 #[test]

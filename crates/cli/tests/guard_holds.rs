@@ -90,15 +90,18 @@ fn a_forged_or_outdated_badge_opens_nothing() {
     let guard = Guard::start(&root, "a", "x");
     let (id, token) = identity(&root.record("x"));
     let (id, token) = (id.as_str().expect("a text").to_owned(), token.as_u64().expect("a number"));
+    let pulse = root.record("x")["pulse"]["n"].as_u64().expect("a guard has a pulse");
     let with = |holds: &str| root.lokt("a").env("LOKT_HOLDS", holds).args(["guard", "x", "--", "true"]).run();
-    with(&format!("x={id}:{token}")).exits(0, "this is what the command has");
+    with(&format!("x={id}:{token}:{pulse}")).exits(0, "this is what the command has");
     for holds in [
-        format!("x={id}:{}", token + 1),
-        format!("x={id}:{}", token - 1),
+        format!("x={id}:{}:{pulse}", token + 1),
+        format!("x={id}:{}:{pulse}", token - 1),
+        format!("x={id}:{token}:{}", pulse + 1),
+        format!("x={id}:{token}"),
         format!("x={id}"),
-        format!("x=:{token}"),
-        format!("x=00:{token}"),
-        format!("y={id}:{token}"),
+        format!("x=:{token}:{pulse}"),
+        format!("x=00:{token}:{pulse}"),
+        format!("y={id}:{token}:{pulse}"),
         "x=".to_owned(),
         "garbage".to_owned(),
     ] {
@@ -252,4 +255,23 @@ fn an_owner_part_that_expires_beside_a_guard_is_dropped() {
     root.run("b", "lock x").exits(2, "the guard's part has no end");
     guard.exit(0).exits(0, "nothing was lost");
     assert_eq!(leftovers(&root), Vec::<String>::new(), "what was over isn't brought back");
+}
+
+#[test]
+fn what_a_guard_left_behind_is_not_inside_of_the_owners_next_guard() {
+    let root = Root::new();
+    root.run("a", "lock x").exits(0, "it is free");
+    let first = Guard::start(&root, "a", "x");
+    let left = holds_of(&root);
+    first.exit(0).exits(0, "the first guard is over");
+    let tries = || root.lokt("a").env("LOKT_HOLDS", &left).args(["guard", "x", "--", "true"]).run();
+    let _second = Guard::start(&root, "a", "x");
+    tries().exits(2, "one-holder: lock id and token are still those of the owner's lock, the guard is another");
+}
+
+/// What the command of the guard of `x` has in its environment.
+fn holds_of(root: &Root) -> String {
+    let record = root.record("x");
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+    format!("x={}:{}:{}", text(&record["lock_id"]), record["fencing_token"], record["pulse"]["n"])
 }

@@ -1,4 +1,4 @@
-//! What a process holds, as it is handed down in `LOKT_HOLDS`: `name=lock_id:token,…`.
+//! What a process holds, as it is handed down in `LOKT_HOLDS`: `name=lock_id:token:pulse,…`.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,10 +17,13 @@ impl Badges {
     pub fn parse(text: &str) -> Self {
         let entry = |entry: &str| {
             let (name, badge) = entry.split_once('=')?;
-            let (lock_id, token) = badge.split_once(':').map_or((badge, None), |(id, token)| (id, Some(token)));
-            let token = token.map(|token| token.parse().ok().and_then(Fence::new).ok_or(())).transpose().ok()?;
-            (!lock_id.is_empty()).then_some(())?;
-            Some((LockName::new(name).ok()?, Badge { lock_id: LockId::from_text(lock_id), token }))
+            let mut fields = badge.split(':');
+            let lock_id = fields.next().filter(|id| !id.is_empty())?;
+            let number = |field: &str| field.parse().map_err(drop);
+            let token = fields.next().map(|field| number(field).and_then(|token| Fence::new(token).ok_or(())));
+            let pulse = fields.next().map(number).transpose().ok()?;
+            let badge = Badge { lock_id: LockId::from_text(lock_id), token: token.transpose().ok()?, pulse };
+            fields.next().is_none().then_some((LockName::new(name).ok()?, badge))
         };
         Self(text.split(',').filter_map(entry).collect())
     }
@@ -32,7 +35,8 @@ impl Badges {
 
     /// One more hold.
     pub fn push(&mut self, name: LockName, hold: &Hold) {
-        self.0.push((name, Badge { lock_id: hold.lock_id.clone(), token: hold.token }));
+        let pulse = hold.pulse.map(|pulse| pulse.number);
+        self.0.push((name, Badge { lock_id: hold.lock_id.clone(), token: hold.token, pulse }));
     }
 
     /// Name and badge of each.
@@ -43,9 +47,10 @@ impl Badges {
 
 impl core::fmt::Display for Badges {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let entry = |(name, badge): &(LockName, Badge)| match badge.token {
-            Some(token) => format!("{name}={}:{token}", badge.lock_id),
-            None => format!("{name}={}", badge.lock_id),
+        let entry = |(name, badge): &(LockName, Badge)| match (badge.token, badge.pulse) {
+            (Some(token), Some(pulse)) => format!("{name}={}:{token}:{pulse}", badge.lock_id),
+            (Some(token), None) => format!("{name}={}:{token}", badge.lock_id),
+            (None, _) => format!("{name}={}", badge.lock_id),
         };
         let entries: Vec<String> = self.0.iter().map(entry).collect();
         f.write_str(&entries.join(","))
@@ -59,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_list_reads_back_and_the_innermost_hold_of_a_name_counts() {
-        let text = "a=1f:7,b=2e,a=3d:9";
+        let text = "a=1f:7,b=2e,a=3d:9:4";
         let badges = Badges::parse(text);
         assert_eq!(badges.to_string(), text);
         let a = LockName::new("a").expect("a name");
@@ -69,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_is_no_entry_opens_nothing() {
-        for text in ["", ",", "a", "a=", "=1f", "a=1f:x", "a=1f:0", "../x=1f:7"] {
+        for text in ["", ",", "a", "a=", "=1f", "a=1f:x", "a=1f:0", "a=1f:7:x", "a=1f:7:8:9", "../x=1f:7"] {
             assert_eq!(Badges::parse(text), Badges::default(), "{text:?}");
         }
     }

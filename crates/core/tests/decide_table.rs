@@ -138,13 +138,16 @@ const TWO_GUARDS: Row = Row {
 #[test]
 fn guard_answers_as_the_table_says() {
     let rows = [BEING_WRITTEN, NEWER, OTHERS, TWO_GUARDS, FROZEN_ADDITION, ADDITION, FROZEN, QUEUED, GRANTED];
-    let badge = |lock_id, token| Some(Badge { lock_id, token });
+    let mine = grip().pulse.map(|pulse| pulse.number);
+    let badge = |lock_id, token| Some(Badge { lock_id, token, pulse: mine });
     let strangers = [
         None,
         badge(LockId::from_text("another hold"), grip().token),
         badge(LockId::default(), grip().token),
         badge(stored_id(), Fence::new(6)),
         badge(stored_id(), None),
+        Some(Badge { lock_id: stored_id(), token: grip().token, pulse: None }),
+        Some(Badge { lock_id: stored_id(), token: grip().token, pulse: mine.map(|number| number + 1) }),
     ];
     for inside in strangers {
         holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, inside.clone()), &rows);
@@ -157,18 +160,24 @@ fn guard_answers_as_the_table_says() {
 fn a_guard_inside_the_stored_hold_runs_at_once_and_changes_nothing() {
     let rows = [
         Row {
-            says: "guard inside a guard, and the record still has its lock id and token: runs at once, releases nothing; \
+            says: "guard inside a guard, and the record still has its lock id, token and pulse: runs at once, releases nothing; \
                 not if that hold is over and nobody is left who could renew it",
-            applies: |case| case.is_held() && (case.lives() || case.may_renew()),
+            applies: |case| {
+                matches!(case.kind, Kind::Guard | Kind::GuardAndOwner) && (case.lives() || case.may_renew())
+            },
             answer: |_| Answer::Inside,
         },
         BEING_WRITTEN,
         NEWER,
+        OTHERS,
+        TWO_GUARDS,
+        FROZEN_ADDITION,
+        ADDITION,
         FROZEN,
         QUEUED,
         GRANTED,
     ];
-    let badge = Badge { lock_id: stored_id(), token: grip().token };
+    let badge = Badge { lock_id: stored_id(), token: grip().token, pulse: grip().pulse.map(|pulse| pulse.number) };
     holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, Some(badge.clone())), &rows);
 }
 

@@ -108,6 +108,8 @@ pub struct Badge {
     pub lock_id: LockId,
     /// Its token.
     pub token: Option<Fence>,
+    /// The number of its guard's pulse. An owner part keeps lock id and token when one guard has ended and the next one joins.
+    pub pulse: Option<u64>,
 }
 
 /// How an unlock is meant.

@@ -40,7 +40,8 @@ pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Ident
     // A guard that lives may still renew a lease that is over. What outlived a hold that is gone has no inside to be in: it would run
     // beside whoever takes the name next.
     let is_over = !process_lives && !owner_lives && (facts.liveness == Liveness::Gone || !hold.has(PartKind::Process));
-    let opens = |badge: &Badge| badge.lock_id == hold.lock_id && badge.token == hold.token;
+    let is_pulse = |badge: &Badge| badge.pulse.is_some() && badge.pulse == hold.pulse.map(|pulse| pulse.number);
+    let opens = |badge: &Badge| badge.lock_id == hold.lock_id && badge.token == hold.token && is_pulse(badge);
     if bearer.inside.as_ref().is_some_and(|badge| !is_over && !badge.lock_id.is_empty() && opens(badge)) {
         return Decision::Inside;
     }

@@ -135,10 +135,11 @@ impl World {
 
     /// A guard inside the stored hold, if that lives, runs at once and changes nothing.
     pub(crate) fn nest(&mut self, seat: Seat) {
-        let Some(hold) = self.hold().filter(|hold| !hold.lock_id.is_empty()) else { return };
+        let Some(hold) = self.hold().filter(|hold| !hold.lock_id.is_empty() && hold.pulse.is_some()) else { return };
         let pid = self.stage.next_pid();
         let me = self.stage.identity(seat, pid);
-        let inside = Some(Badge { lock_id: hold.lock_id, token: hold.token });
+        let inside =
+            Some(Badge { lock_id: hold.lock_id, token: hold.token, pulse: hold.pulse.map(|pulse| pulse.number) });
         let bearer = Bearer { process: ProcessRef { pid, start: me.pid_start }, pulse: None, inside };
         let stored = (self.stored.clone(), self.unedited.clone());
         let asked = self.ask(seat, &me, &Intent::Guard(Terms::default(), bearer), false);
