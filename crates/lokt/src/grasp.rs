@@ -1,8 +1,6 @@
 //! A hold in the hand of the process that got it: to renew, to look after, to give back.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lokt_core::badges::Badges;
@@ -15,8 +13,8 @@ use lokt_core::pulse::ProcessRef;
 use lokt_core::time::{Elapsed, Lease};
 
 use crate::error::Error;
-use crate::held::look_after;
 use crate::locks::{Lokt, Refusal, Said};
+use crate::minder::Minder;
 use crate::store::ask::Ask;
 use crate::store::change::{Changed, Several};
 use crate::store::record_path;
@@ -82,7 +80,6 @@ impl Lokt {
         let mut left = patience.timeout;
         loop {
             let mut taken = Taken::default();
-            let mut minders = Vec::new();
             for name in &names {
                 let began_ms = self.now().monotonic_ms;
                 let mut ask = Ask::guard(name, terms.clone(), self.me(), inside.of(name).cloned());
@@ -91,37 +88,28 @@ impl Lokt {
                 let changed = match self.obtain(&mut ask, patience) {
                     Ok(Some(changed)) => changed,
                     Ok(None) => {
-                        minders.clear();
                         taken.give_back();
                         return Ok(Said { value: Grasped::Interrupted, warnings: taken.warnings });
                     }
                     Err(error) => {
-                        minders.clear();
                         taken.give_back();
                         return Err(error);
                     }
                 };
-                if matches!(changed.decision, Decision::Deny(_)) {
-                    minders.clear();
-                }
-                let granted = taken.grasps.len();
                 if let Some(mut denied) = taken.add(self, name, ask.seat.take(), changed) {
                     if let Grasped::Denied { refusal: Refusal { waited: Some(waited), .. }, .. } = &mut denied.value {
                         *waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(start_ms));
                     }
                     return Ok(denied);
                 }
-                // What we have must not run out while we wait for the rest.
                 if names.len() > 1 && terms.ttl_sec.is_some() {
-                    minders.extend(taken.grasps[granted..].iter().map(|grasp| Minder::of(grasp, terms.ttl_sec)));
+                    taken.mind(terms.ttl_sec);
                 }
                 // The timeout is for all of them together.
                 let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
                 left = left.map(|left| left.saturating_sub(waited).max(Duration::from_millis(1)));
             }
-            let is_whole = minders.iter().all(Minder::is_held);
-            drop(minders);
-            if is_whole {
+            if taken.minders.iter().all(Minder::is_held) {
                 return Ok(taken.all());
             }
             // One was lost meanwhile, so it isn't all of them: from the beginning.
@@ -152,49 +140,23 @@ impl Lokt {
     }
 }
 
-/// Renews a hold while others are waited for.
-struct Minder {
-    proof: Proof,
-    /// Tells it to stop.
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Minder {
-    fn of(grasp: &Grasp, ttl_sec: Option<u64>) -> Self {
-        let (stop, stopped) = mpsc::channel();
-        let (proof, began_ms) = (grasp.proof(), grasp.began_ms());
-        let theirs = proof.clone();
-        let minds = move || look_after(&theirs, began_ms, ttl_sec, &stopped, |_| {});
-        // Without a thread its lease may run out, and then it is asked for again.
-        let thread = thread::Builder::new().stack_size(256 << 10).spawn(minds).ok();
-        Self { proof, stop: Some(stop), thread }
-    }
-
-    /// Is it ours? A lease that nobody minded is begun anew, if nobody else has it.
-    fn is_held(&self) -> bool {
-        let outcome = if self.thread.is_some() { self.proof.look() } else { self.proof.renew() };
-        !matches!(outcome, Outcome::Lost(_))
-    }
-}
-
-impl Drop for Minder {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        // No renewal may come after a release.
-        self.thread.take().map(JoinHandle::join);
-    }
-}
-
 /// What was granted so far.
 #[derive(Default)]
 struct Taken {
     grasps: Vec<Grasp>,
     holds: Vec<(LockName, Hold)>,
+    /// What we have must not run out while we wait for the rest. One for each of the first grasps.
+    minders: Vec<Minder>,
     warnings: Vec<String>,
 }
 
 impl Taken {
+    /// Looks after what isn't looked after yet.
+    fn mind(&mut self, ttl_sec: Option<u64>) {
+        let new = self.grasps[self.minders.len()..].iter().map(|grasp| Minder::of(grasp, ttl_sec, |_| {}));
+        self.minders.extend(new);
+    }
+
     /// What we hold by now, for those who look for deadlocks.
     fn badges(&self, inside: &Badges) -> Badges {
         let mut badges = inside.clone();
@@ -231,6 +193,7 @@ impl Taken {
 
     /// The last one first: whoever waits for the first of them may want the others too.
     fn give_back(&mut self) {
+        self.minders.clear();
         while let Some(grasp) = self.grasps.pop() {
             if let Outcome::Failed(why) = grasp.release() {
                 self.warnings.push(why);

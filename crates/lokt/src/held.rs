@@ -1,21 +1,21 @@
 //! A lock in a program: held until it is dropped.
 
 use std::fmt;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lokt_core::badges::Badges;
 use lokt_core::decide::Terms;
 use lokt_core::denial::Holder;
-use lokt_core::guard::{Action, Event, Guard, Manners, OnLost, Outcome, Warning};
+use lokt_core::guard::Outcome;
 use lokt_core::hold::{Fence, Hold};
 use lokt_core::name::{BadName, LockName};
 
 use crate::error::Error;
 use crate::grasp::{Grasp, Grasped, Proof};
 use crate::locks::{Lokt, Refusal};
+use crate::minder::Minder;
 use crate::wait::Patience;
 
 /// A lock that is asked for. Made by [`Lokt::lock`].
@@ -158,9 +158,7 @@ pub struct Held {
     maker: u32,
     lost: Arc<Mutex<Option<Lost>>>,
     listeners: Arc<Mutex<Vec<Sender<Lost>>>>,
-    /// Tells the renewer to stop.
-    stop: Option<Sender<()>>,
-    renewer: Option<JoinHandle<()>>,
+    minder: Option<Minder>,
     ttl_sec: Option<u64>,
 }
 
@@ -174,12 +172,11 @@ impl Held {
             maker: std::process::id(),
             lost: Arc::default(),
             listeners: Arc::default(),
-            stop: None,
-            renewer: None,
+            minder: None,
             ttl_sec,
         };
         if ttl_sec.is_some() {
-            held.start_renewer();
+            held.start_minder();
         }
         held
     }
@@ -217,8 +214,8 @@ impl Held {
     pub fn losses(&mut self) -> Receiver<Lost> {
         let (send, receive) = mpsc::channel();
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(send);
-        if self.renewer.is_none() {
-            self.start_renewer();
+        if self.minder.is_none() {
+            self.start_minder();
         }
         // Whoever looked after it has told the others, and left.
         if let Some(lost) = self.known_loss() {
@@ -238,35 +235,27 @@ impl Held {
         self.end()
     }
 
-    fn start_renewer(&mut self) {
+    fn start_minder(&mut self) {
         let Some(grasp) = &self.grasp else { return };
-        let (stop, stopped) = mpsc::channel();
-        let (proof, began_ms, ttl_sec) = (self.proof.clone(), grasp.began_ms(), self.ttl_sec);
         let (lost, listeners) = (self.lost.clone(), self.listeners.clone());
-        let renewer = thread::Builder::new().name("lokt-renewer".into()).stack_size(256 << 10).spawn(move || {
-            look_after(&proof, began_ms, ttl_sec, &stopped, |loss| {
-                *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(loss.clone());
-                tell_all(&listeners, &loss);
-            });
-        });
-        // Without a thread nothing is renewed, and the lease says so to everyone.
-        self.renewer = renewer.ok();
-        self.stop = Some(stop);
+        self.minder = Some(Minder::of(grasp, self.ttl_sec, move |holder| {
+            let loss = Lost { holder };
+            *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(loss.clone());
+            tell_all(&listeners, &loss);
+        }));
     }
 
     fn end(&mut self) -> Result<(), NotReleased> {
         let Some(grasp) = self.grasp.take() else { return Ok(()) };
         if self.maker != std::process::id() {
-            // A forked child: the lock is its parent's. Forgetting keeps even the destructors from touching it, or from waiting for
-            // what a thread of the parent's had locked at the moment of the fork.
+            // A forked child: the lock is its parent's.
             std::mem::forget(grasp);
-            std::mem::forget(self.renewer.take());
-            std::mem::forget(self.stop.take());
+            if let Some(minder) = self.minder.take() {
+                minder.forget();
+            }
             return Ok(());
         }
-        drop(self.stop.take());
-        // No renewal may come after the release.
-        self.renewer.take().map(JoinHandle::join);
+        drop(self.minder.take());
         match grasp.release() {
             Outcome::Kept { .. } => Ok(()),
             Outcome::Lost(holder) => Err(NotReleased::Lost(Lost { holder })),
@@ -305,39 +294,5 @@ impl Drop for Held {
 fn tell_all(listeners: &Mutex<Vec<Sender<Lost>>>, lost: &Lost) {
     for listener in listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         let _ = listener.send(lost.clone());
-    }
-}
-
-/// Renews and looks, as a guard does, until it is told to stop or the lock is lost.
-pub(crate) fn look_after(
-    proof: &Proof,
-    began_ms: u64,
-    ttl_sec: Option<u64>,
-    stopped: &Receiver<()>,
-    tell: impl Fn(Lost),
-) {
-    let now_ms = || proof.lokt.now().monotonic_ms;
-    let manners = Manners { ttl_sec, on_lost: OnLost::Warn, until_all: false };
-    let mut machine = Guard::new(manners, &[began_ms], now_ms());
-    let mut events = vec![Event::Tick];
-    loop {
-        while let Some(event) = events.pop() {
-            for action in machine.step(now_ms(), event) {
-                match action {
-                    Action::Renew(hold) => {
-                        let began_ms = now_ms();
-                        events.push(Event::Renewed { hold, began_ms, outcome: proof.renew() });
-                    }
-                    Action::Look(hold) => events.push(Event::Looked { hold, outcome: proof.look() }),
-                    Action::Warn(Warning::Lost { holder, .. }) => return tell(Lost { holder }),
-                    _ => {}
-                }
-            }
-        }
-        let Some(at) = machine.wake_at() else { return };
-        match stopped.recv_timeout(Duration::from_millis(at.saturating_sub(now_ms()))) {
-            Err(RecvTimeoutError::Timeout) => events.push(Event::Tick),
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-        }
     }
 }

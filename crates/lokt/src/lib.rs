@@ -25,6 +25,7 @@ mod grasp;
 mod guard;
 mod held;
 mod locks;
+mod minder;
 mod parallel;
 mod root;
 mod store;

@@ -288,9 +288,6 @@ impl Lokt {
     ) -> Result<Said<Grant>, Error> {
         let mut ask = Ask::once(name, intent);
         ask.profile.holds = holds.to_string();
-        if let Intent::Lock(terms) | Intent::Guard(terms, _) = ask.intent() {
-            ask.profile.reason = terms.reason.clone();
-        }
         Ok(match self.obtain(&mut ask, patience)? {
             Some(changed) => granted(changed),
             None => Said { value: Grant::Interrupted, warnings: Vec::new() },

@@ -80,7 +80,6 @@ impl Shell {
         let mut events = VecDeque::new();
         loop {
             if let Some(code) = self.work_off(&mut machine, &mut events, tell) {
-                self.leave_lost();
                 return Ok(code);
             }
             let nap = machine.wake_at().map_or(NAP_MAX, |at| Duration::from_millis(at.saturating_sub(self.now_ms())));
@@ -96,7 +95,6 @@ impl Shell {
             }
             // What came may be for the command; once it is reaped, its pid is anybody's.
             if let Some(code) = self.work_off(&mut machine, &mut events, tell) {
-                self.leave_lost();
                 return Ok(code);
             }
             // Looked at whenever we wake, whatever woke us.
@@ -122,7 +120,10 @@ impl Shell {
         while let Some(event) = events.pop_front() {
             for action in machine.step(self.now_ms(), event) {
                 match action {
-                    Action::Finish(code) => return Some(code),
+                    Action::Finish(code) => {
+                        self.leave_lost();
+                        return Some(code);
+                    }
                     action => events.extend(self.perform(action, tell)),
                 }
             }

@@ -35,12 +35,16 @@ pub(crate) struct Waited {
 impl<'a> Ask<'a> {
     /// Asks once, and takes no for an answer.
     pub(crate) fn once(name: &'a LockName, intent: Intent) -> Self {
+        let reason = match &intent {
+            Intent::Lock(terms) | Intent::Guard(terms, _) => terms.reason.clone(),
+            _ => None,
+        };
         Self {
             name,
             intent,
             beats: false,
             waits: false,
-            profile: Profile::default(),
+            profile: Profile { reason, ..Profile::default() },
             seat: None,
             waited: None,
             fresh_id: None,
@@ -51,18 +55,13 @@ impl<'a> Ask<'a> {
     /// Asks for a hold that lives as long as a pulse.
     pub(crate) fn guard(name: &'a LockName, terms: Terms, me: &Identity, inside: Option<Badge>) -> Self {
         let process = ProcessRef { pid: me.pid, start: me.pid_start };
-        let profile = Profile { reason: terms.reason.clone(), ..Profile::default() };
         let bearer = Bearer { process, pulse: None, inside };
-        Self { beats: true, profile, ..Self::once(name, Intent::Guard(terms, bearer)) }
+        Self { beats: true, ..Self::once(name, Intent::Guard(terms, bearer)) }
     }
 
     /// Gives a guard's hold back, and its seat up.
     pub(crate) fn release(name: &'a LockName, grip: Grip, seat: Option<Seat>) -> Self {
         Self { seat, ..Self::once(name, Intent::Release(grip)) }
-    }
-
-    pub(crate) fn intent(&self) -> &Intent {
-        &self.intent
     }
 
     /// The intent, with the pulse that the hold would get: that of our seat, or one with the number that would be drawn.

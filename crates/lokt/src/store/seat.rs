@@ -29,6 +29,15 @@ pub(crate) enum Place {
     Held,
 }
 
+impl Place {
+    fn path(self, name: &str, number: u64) -> String {
+        match self {
+            Self::Line => ticket_path(name, number),
+            Self::Held => held_path(number),
+        }
+    }
+}
+
 /// A seat that is taken.
 pub(crate) struct Seat {
     pub(crate) number: u64,
@@ -45,7 +54,7 @@ pub(crate) struct Seat {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Profile {
     pub(crate) reason: Option<String>,
-    /// What the process holds already: `name=lock_id:token,…`.
+    /// What the process holds already: `name=lock_id:token:pulse,…`.
     pub(crate) holds: String,
 }
 
@@ -75,10 +84,7 @@ impl Seat {
     }
 
     pub(crate) fn path(&self) -> String {
-        match self.place {
-            Place::Line => ticket_path(&self.name, self.number),
-            Place::Held => held_path(self.number),
-        }
+        self.place.path(&self.name, self.number)
     }
 
     /// Drops the lock for everyone, who inherited it too. What waits for it wakes.
@@ -121,10 +127,7 @@ impl Store<'_> {
         now: &Moment,
     ) -> Result<Seat, Error> {
         let pulse = profile.pulse(name, self.me, now);
-        let path = match place {
-            Place::Line => ticket_path(name.as_str(), number),
-            Place::Held => held_path(number),
-        };
+        let path = place.path(name.as_str(), number);
         let file = self.disk.create_pulse(&path, &pulse.encode()).at("write", self.root, &path)?;
         Ok(Seat { number, place, name: name.to_string(), pulse, id: file.id(), file: Some(file) })
     }
@@ -134,13 +137,9 @@ impl Store<'_> {
         if seat.place == place {
             return Ok(());
         }
-        let from = seat.path();
+        let (from, to) = (seat.path(), place.path(&seat.name, seat.number));
+        self.disk.rename(&from, &to).at("rename", self.root, &from)?;
         seat.place = place;
-        let to = seat.path();
-        if let Err(error) = self.disk.rename(&from, &to).at("rename", self.root, &from) {
-            seat.place = if place == Place::Line { Place::Held } else { Place::Line };
-            return Err(error);
-        }
         Ok(())
     }
 
