@@ -14,8 +14,9 @@ use lokt::{
     Guarded, Guarding, Habits, LockName, Lokt, Notice, OnLost, Patience, Said, Terms, Waiting, Warning, duration,
 };
 
+use super::deny;
+use super::parse::{asks_for_json, parsed};
 use super::waiting::{Display, inbox, interrupted};
-use super::{asks_for_json, deny, parsed};
 use crate::args::{lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -250,7 +251,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::parse;
+    use super::super::parse::parse;
     use super::*;
 
     /// Words that a guard's command line is made of, right or wrong.
