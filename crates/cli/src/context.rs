@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use lokt::{Badges, FoundRoot, Identity, Lokt, Surroundings};
+use lokt::{Badges, Fence, FoundRoot, Identity, LockName, Lokt, Surroundings};
 
+use crate::args::lock_name;
 use crate::report::Failure;
+use crate::show::quoted;
 
 /// Who asks, and on which root.
 pub(crate) struct Context {
@@ -46,6 +48,22 @@ impl Context {
         Ok(Self { root: surroundings.find_root(), me, named_owner, holds })
     }
 
+    /// What a command that acts under a token claims to hold: `name` with `token`; without a token, with the one that the guard got
+    /// that we run under; without a name too, all of that guard's.
+    pub(crate) fn claimed(&self, name: Option<&str>, token: Option<u64>) -> Result<Vec<Claimed>, Failure> {
+        let Some(name) = name else { return innermost(token) };
+        let name = lock_name(name)?;
+        let inherited = || self.holds.of(&name).and_then(|badge| badge.token).map(Fence::get);
+        // A guard inside its own lock hands down the names it was asked for, and no badge of its own.
+        let listed =
+            || innermost(None).ok()?.into_iter().find(|claimed| claimed.name == name).map(|claimed| claimed.token);
+        let Some(token) = token.or_else(inherited).or_else(listed) else {
+            return Err(Failure::usage(format!("no token of lock {} is given", quoted(name.as_str())))
+                .hint("pass --token, or run it inside `lokt guard`, which hands down its tokens"));
+        };
+        Ok(vec![Claimed { name, token }])
+    }
+
     /// The root, made if it is missing.
     pub(crate) fn create(&self) -> Result<Lokt, Failure> {
         Ok(Lokt::create(&self.root.path, self.me.clone())?)
@@ -55,6 +73,28 @@ impl Context {
     pub(crate) fn open(&self) -> Result<Option<Lokt>, Failure> {
         Ok(Lokt::existing(&self.root.path, self.me.clone())?)
     }
+}
+
+/// A name, and the token under which somebody acts on it.
+pub(crate) struct Claimed {
+    pub(crate) name: LockName,
+    pub(crate) token: u64,
+}
+
+/// The names of the guard that we run under, with their tokens.
+fn innermost(token: Option<u64>) -> Result<Vec<Claimed>, Failure> {
+    let none = || {
+        Failure::usage("no lock is named, and this doesn't run inside `lokt guard`")
+            .hint("name a lock and its token, as in `lokt fence check NAME --token TOKEN`")
+    };
+    let names = text("LOKT_NAME").ok_or_else(none)?;
+    let tokens = text("LOKT_FENCING_TOKEN").unwrap_or_default();
+    let mut tokens = tokens.split(',').map(|token| token.parse().unwrap_or(0));
+    let names: Vec<LockName> = names.split(',').map(lock_name).collect::<Result<_, _>>()?;
+    if let (Some(_), true) = (token, names.len() > 1) {
+        return Err(Failure::usage("one token, but the guard holds several locks").hint("name the lock, too"));
+    }
+    Ok(names.into_iter().map(|name| Claimed { name, token: token.or_else(|| tokens.next()).unwrap_or(0) }).collect())
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the module that owns the environment")]

@@ -1,6 +1,6 @@
 //! Exit codes: an interface that scripts depend on. `docs/exit-codes.md` has the same table; a test compares them.
 
-use lokt::{Denial, Error, ErrorKind};
+use lokt::{Denial, Error, ErrorKind, Staleness};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Missing,
     /// 4
     NotYours,
+    /// 5
+    Expired,
     /// 6
     StaleToken,
     /// 64
@@ -37,15 +39,16 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Every code that this program uses, with its meaning.
-    pub(crate) const ALL: [(Self, &str); 13] = [
+    pub(crate) const ALL: [(Self, &str); 14] = [
         (Self::Done, "done"),
         (Self::Failed, "error (also: `--break-stale` refused)"),
         (
             Self::Held,
             "held by another, frozen, others are first in line, or timed out waiting (`E_LOCK_CONFLICT`, `E_FROZEN`)",
         ),
-        (Self::Missing, "no such lock"),
+        (Self::Missing, "no such lock or freeze"),
         (Self::NotYours, "not yours (`E_LOCK_NOT_HELD`)"),
+        (Self::Expired, "your lease has expired (`E_LOCK_EXPIRED`)"),
         (Self::StaleToken, "stale token (`E_FENCING_MISMATCH`)"),
         (Self::Usage, "usage, bad name"),
         (Self::Damaged, "damaged data, unsupported version, not a regular file, where the command can't go on"),
@@ -64,6 +67,7 @@ impl Exit {
             Self::Held => 2,
             Self::Missing => 3,
             Self::NotYours => 4,
+            Self::Expired => 5,
             Self::StaleToken => 6,
             Self::Usage => 64,
             Self::Damaged => 65,
@@ -82,7 +86,8 @@ impl Exit {
             Denial::Newer { .. } | Denial::Corrupt { .. } => Self::Damaged,
             Denial::Missing => Self::Missing,
             Denial::NotYours(_) | Denial::Guarded(_) | Denial::OtherHold(_) | Denial::Lost(_) => Self::NotYours,
-            Denial::StaleToken { .. } => Self::StaleToken,
+            Denial::Over(holder) if holder.staleness() == Some(Staleness::Expired) => Self::Expired,
+            Denial::StaleToken { .. } | Denial::Over(_) => Self::StaleToken,
             Denial::NotStale(_) | Denial::Kept => Self::Failed,
         }
     }

@@ -107,9 +107,26 @@ pub(crate) fn seconds(ms: u64) -> i64 {
     i64::try_from(ms / 1000).unwrap_or(i64::MAX)
 }
 
+/// What a refusal is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Lock,
+    Freeze,
+}
+
+impl Subject {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Freeze => "freeze",
+        }
+    }
+}
+
 /// The sentence that a refusal begins with.
-pub(crate) fn refusal(name: &str, denial: &Denial, me: &str, now: Timestamp) -> String {
+pub(crate) fn refusal(subject: Subject, name: &str, denial: &Denial, me: &str, now: Timestamp) -> String {
     let name = quoted(name);
+    let subject = subject.as_str();
     match denial {
         Denial::Held(holder) => {
             format!("lock {name} held by {} for {}", holder_line(&holder.hold), age(holder.hold.began(), now))
@@ -128,13 +145,17 @@ pub(crate) fn refusal(name: &str, denial: &Denial, me: &str, now: Timestamp) -> 
             format!("operation {name} frozen by {by} for {}{left}", age(hold.began(), now))
         }
         Denial::Frozen(None) => format!("operation {name} is frozen by a freeze that can't be read"),
-        Denial::BeingWritten => format!("lock {name} is being written by another program at this moment"),
+        Denial::BeingWritten => format!("{subject} {name} is being written by another program at this moment"),
         Denial::Newer { version } => {
-            format!("lock {name}: unsupported lockfile version: version {version} not supported (max: 1); upgrade lokt")
+            format!(
+                "{subject} {name}: unsupported lockfile version: version {version} not supported (max: 1); upgrade lokt"
+            )
         }
-        Denial::Corrupt { why } => format!("lock {name} has corrupted data: corrupted lock file: {}", clean(why)),
-        Denial::Missing => format!("lock {name} not found"),
-        Denial::NotYours(holder) => format!("lock {name} owned by {}, not {me}", owner_at(&holder.hold)),
+        Denial::Corrupt { why } => {
+            format!("{subject} {name} has corrupted data: corrupted {subject} file: {}", clean(why))
+        }
+        Denial::Missing => format!("{subject} {name} not found"),
+        Denial::NotYours(holder) => format!("{subject} {name} owned by {}, not {me}", owner_at(&holder.hold)),
         Denial::Guarded(holder) => {
             format!("lock {name} is held by a running guard of yours (pid {}), not by `lokt lock`", holder.hold.pid)
         }
@@ -150,6 +171,14 @@ pub(crate) fn refusal(name: &str, denial: &Denial, me: &str, now: Timestamp) -> 
         }
         Denial::StaleToken { named, current: None } => {
             format!("token {named} is not the current one of lock {name}: it has none")
+        }
+        Denial::Over(holder) => {
+            let token = holder.hold.token.map_or(0, lokt::Fence::get);
+            let why = match holder.staleness() {
+                Some(lokt::Staleness::Expired) => "its lease has expired",
+                _ => "its process is gone",
+            };
+            format!("the hold of token {token} on lock {name} is over: {why}, and nobody has taken it since")
         }
         Denial::NotStale(holder) => not_stale(&name, holder),
         Denial::Kept => format!("lock {name} has not expired"),

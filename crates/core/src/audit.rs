@@ -85,6 +85,14 @@ impl Event {
         }
     }
 
+    /// Why, in the words of whoever did it.
+    fn because(self, hold: Option<&Hold>) -> Self {
+        match hold.and_then(|hold| hold.reason.as_deref()) {
+            Some(reason) => self.with("reason", reason),
+            None => self,
+        }
+    }
+
     fn victim(self, hold: &Hold) -> Self {
         self.with("pruned_owner", hold.owner.as_str())
             .with("pruned_host", hold.host.as_str())
@@ -171,6 +179,9 @@ pub fn events(
                 Cause::ForceBreak => of_victim("force-break"),
                 Cause::StaleBreak => of_victim("stale-break"),
                 Cause::CorruptBreak => new("corrupt-break"),
+                Cause::Freeze => of_subject("freeze").because(subject),
+                Cause::Unfreeze => of_subject("unfreeze"),
+                Cause::ForceUnfreeze => of_victim("force-unfreeze"),
                 Cause::Prune => before
                     .map_or_else(|| new("auto-prune"), |victim| pruned(new("auto-prune"), victim, Staleness::Expired)),
             });
@@ -184,6 +195,17 @@ pub fn events(
 pub fn given_back(hold: &Hold, name: &str, me: &Identity, at: Timestamp) -> Event {
     let part = if hold.has(PartKind::Owner) { PartKind::Owner } else { PartKind::Process };
     Event::new("release", name, me, at).about(hold).with("part", part.as_str()).with("reason", "not durable")
+}
+
+/// A file was published under a hold's token.
+pub fn published(hold: &Hold, name: &str, target: &str, me: &Identity, at: Timestamp) -> Event {
+    Event { ttl_sec: 0, ..Event::new("publish", name, me, at).about(hold).with("target", target) }
+}
+
+/// A file was not published, because the token that was named is no good any more. It is only what somebody said, so it isn't kept
+/// where tokens are found again.
+pub fn publish_denied(named: u64, name: &str, target: &str, me: &Identity, at: Timestamp) -> Event {
+    Event::new("publish-deny", name, me, at).with("named_token", named).with("target", target)
 }
 
 /// A hold that was over was taken away: whose it was and why. Its lease was over too, so it isn't told.
@@ -213,6 +235,17 @@ fn denied(denial: &Denial, new: impl Fn(&str) -> Event, requested_ttl: Option<u6
         Denial::Frozen(None) => Some(new("freeze-deny")),
         _ => None,
     }
+}
+
+/// May this line be about a hold, which had a token? Freezes have none.
+pub fn may_be_of_a_hold(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Line {
+        event: String,
+    }
+    let is_freeze =
+        |line: Line| matches!(line.event.as_str(), "freeze" | "unfreeze" | "force-unfreeze" | "freeze-deny");
+    !line.is_empty() && !serde_json::from_slice(line).is_ok_and(is_freeze)
 }
 
 /// The token that an audit line mentions, if any. Lines that are none mention none.

@@ -112,6 +112,8 @@ pub enum Denial {
         /// The current one.
         current: Option<Fence>,
     },
+    /// The token that was named is that of a hold that is over; nobody has taken the name since.
+    Over(Box<Holder>),
     /// `--break-stale` on something that isn't.
     NotStale(Box<Holder>),
     /// The caller's hold is gone; somebody else may have it.
@@ -130,7 +132,8 @@ impl Denial {
             Self::Corrupt { .. } => "E_CORRUPT",
             Self::Missing => "E_NOT_FOUND",
             Self::NotYours(_) | Self::Guarded(_) | Self::OtherHold(_) | Self::Lost(_) => "E_LOCK_NOT_HELD",
-            Self::StaleToken { .. } => "E_FENCING_MISMATCH",
+            Self::Over(holder) if holder.staleness() == Some(Staleness::Expired) => "E_LOCK_EXPIRED",
+            Self::StaleToken { .. } | Self::Over(_) => "E_FENCING_MISMATCH",
             Self::NotStale(_) | Self::Kept => "E_NOT_STALE",
         }
     }
@@ -142,6 +145,7 @@ impl Denial {
             | Self::NotYours(holder)
             | Self::Guarded(holder)
             | Self::OtherHold(holder)
+            | Self::Over(holder)
             | Self::NotStale(holder) => Some(holder),
             Self::Lost(holder) | Self::Frozen(holder) => holder.as_deref(),
             _ => None,

@@ -21,6 +21,8 @@
 
 mod deadlock;
 mod error;
+mod fence;
+mod freeze;
 mod grasp;
 mod guard;
 mod held;
@@ -34,6 +36,8 @@ mod wait;
 
 pub use deadlock::Link;
 pub use error::{Error, ErrorKind};
+pub use fence::{Fenced, Publishing};
+pub use freeze::{Drained, Freezing, FrozenNow};
 pub use guard::{Guarded, Guarding, Habits, Notice};
 pub use held::{Held, Lost, NotAcquired, NotReleased, Request};
 pub use locks::{

@@ -22,7 +22,7 @@ use crate::store::change::Changed;
 use crate::store::freezes::{FREEZES_DIR, Frozen, freeze_path};
 use crate::store::line::{LINE_DIR, Waiter};
 use crate::store::slot::{Depth, Found, Stored, held_if_unreadable};
-use crate::store::{LOCKS_DIR, Store, record_path};
+use crate::store::{Kind, LOCKS_DIR, Store, record_path};
 use crate::sys::disk::Disk;
 use crate::sys::keepers::{Keeper, keeper, keepers_of};
 use crate::sys::machine::{Linux, Machine, identity, login_name};
@@ -418,7 +418,7 @@ impl Lokt {
         let found = self.store().find(&record_path(name), name.as_str(), &now);
         let lives = found.holder().is_some_and(|holder| holder.lives());
         match found.stored {
-            Stored::Unreadable(error) => Err(held_if_unreadable(error, name)),
+            Stored::Unreadable(error) => Err(held_if_unreadable(error, name, Kind::Lock)),
             Stored::Newer(version) => Err(newer(&self.root, name, version)),
             Stored::BeingWritten => Ok(true),
             Stored::Held(_) | Stored::Free | Stored::Corrupt(_) => Ok(lives),
@@ -428,7 +428,7 @@ impl Lokt {
     /// What `lock` would say to this owner now, with the evidence. Changes nothing.
     pub fn outlook(&self, name: &LockName) -> Result<Outlook, Error> {
         let now = self.machine.now();
-        let view = self.store().view(name, &now, Depth::Line, None)?.readable(name)?;
+        let view = self.store().view(name, &now, Depth::Line, None)?.readable(name, Kind::Lock)?;
         let id = LockId::default();
         let token = Fence::new(1).expect("one is a token");
         let decision =

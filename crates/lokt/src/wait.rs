@@ -74,17 +74,21 @@ enum Woken {
 }
 
 /// The clock of one wait.
-struct Clock {
+pub(crate) struct Clock {
     began_ms: u64,
     timeout_ms: u64,
 }
 
 impl Clock {
-    fn waited(&self, lokt: &Lokt) -> Duration {
+    pub(crate) fn start(lokt: &Lokt, timeout: Option<Duration>) -> Self {
+        Self { began_ms: lokt.now().monotonic_ms, timeout_ms: timeout.map_or(0, millis) }
+    }
+
+    pub(crate) fn waited(&self, lokt: &Lokt) -> Duration {
         Duration::from_millis(lokt.now().monotonic_ms.saturating_sub(self.began_ms))
     }
 
-    fn left(&self, lokt: &Lokt) -> Duration {
+    pub(crate) fn left(&self, lokt: &Lokt) -> Duration {
         Duration::from_millis(self.timeout_ms).saturating_sub(self.waited(lokt))
     }
 }
@@ -92,9 +96,8 @@ impl Clock {
 impl Lokt {
     /// Pursues what is asked for as long as `patience` lasts. `None`: the wait was interrupted, and the line left.
     pub(crate) fn obtain(&self, ask: &mut Ask<'_>, patience: &mut Patience<'_>) -> Result<Option<Changed>, Error> {
-        let timeout_ms = patience.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-        let clock = Clock { began_ms: self.now().monotonic_ms, timeout_ms: timeout_ms.unwrap_or(0) };
-        ask.waits = timeout_ms.is_some_and(|ms| ms > 0);
+        let clock = Clock::start(self, patience.timeout);
+        ask.waits = clock.timeout_ms > 0;
         loop {
             let woken = match self.store_for(ask.waits).pursue(ask) {
                 Ok(Outcome::Done(changed)) => return Ok(Some(*changed)),
@@ -185,7 +188,7 @@ impl Lokt {
     }
 
     /// Has the kernel wake us. `None`: what we would wait for has happened.
-    fn arm(&self, cue: &Cue, bell: &Bell) -> Option<Armed> {
+    pub(crate) fn arm(&self, cue: &Cue, bell: &Bell) -> Option<Armed> {
         let polls = Armed { fd: None, tick: POLL };
         Some(match cue {
             Cue::Pulse(path) => match self.disk().watch(path, bell) {
@@ -218,9 +221,9 @@ impl Lokt {
 }
 
 /// What wakes a sleeper beside its bell, and how often it looks by itself.
-struct Armed {
-    fd: Option<OwnedFd>,
-    tick: Duration,
+pub(crate) struct Armed {
+    pub(crate) fd: Option<OwnedFd>,
+    pub(crate) tick: Duration,
 }
 
 fn millis(duration: Duration) -> u64 {

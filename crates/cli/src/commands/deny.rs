@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use lokt::time::show_wall_seconds;
-use lokt::{Denial, Lokt, Refusal, duration};
+use lokt::{Denial, Hold, Lokt, Refusal, duration};
 use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, text};
 use crate::report::{Format, Report};
-use crate::show::{clean, quoted, reason, refusal, seconds_since, until};
+use crate::show::{Subject, clean, quoted, reason, refusal, seconds_since, until};
 
 /// The `blocked` object. Members that would be empty are left out.
 #[derive(Serialize, Default)]
@@ -45,17 +45,25 @@ pub(crate) struct Blocked {
     waited_ms: Option<u128>,
 }
 
-/// Says no.
+/// Says no about a lock.
 pub(crate) fn report(lokt: &Lokt, name: &str, refused: &Refusal, format: Format) -> Report {
+    report_about(Subject::Lock, lokt, name, refused, format)
+}
+
+/// Says no.
+pub(crate) fn report_about(subject: Subject, lokt: &Lokt, name: &str, refused: &Refusal, format: Format) -> Report {
     let now = lokt.now().wall;
     let me = format!("{}@{}", clean(&lokt.me().owner), clean(&lokt.me().host));
-    let message = refusal(name, &refused.denial, &me, now);
+    let message = refusal(subject, name, &refused.denial, &me, now);
     let message = match (&refused.denial, refused.waited) {
         (_, None) => message,
         (Denial::Held(_), Some(_)) => format!("timeout waiting for {message}"),
         (_, Some(waited)) => format!("timeout after {}: {message}", duration::show(waited)),
     };
-    let hint = hint(name, refused, &lokt.me().owner);
+    let hint = match subject {
+        Subject::Lock => hint(name, refused, &lokt.me().owner),
+        Subject::Freeze => freeze_hint(name, &refused.denial),
+    };
     let report = Report::new(Exit::of_denial(&refused.denial));
     match format {
         Format::Json => report.json(&blocked(lokt, name, refused, message, hint, now)),
@@ -80,6 +88,17 @@ fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {
             lines.push(format!("  reason:  {}", clean(reason)));
         }
     }
+    if let Denial::Frozen(Some(freeze)) = &refused.denial {
+        let hold = &freeze.hold;
+        lines.extend(hold.began().map(|began| format!("  since:   {}", show_wall_seconds(began))));
+        lines.push(match freeze.elapsed.left_ms() {
+            Some(_) => format!("  until:   {}", until(freeze, now)),
+            None => {
+                format!("  until:   `lokt unfreeze {}` by {}; it has no TTL", clean(&hold.name), clean(&hold.owner))
+            }
+        });
+        lines.extend(reason(hold).map(|reason| format!("  reason:  {}", clean(reason))));
+    }
     if refused.waiters > 0 {
         lines.push(format!("  waiting: {}", refused.waiters));
     }
@@ -98,6 +117,12 @@ fn hint(name: &str, refused: &Refusal, me: &str) -> Option<String> {
             "it is yours, held by process {}; {wait}`lokt lock {name}` joins it, `lokt unlock --force {name}` takes it away",
             holder.hold.pid
         ),
+        Denial::Frozen(Some(freeze)) if freeze.hold.owner == me => {
+            format!("it is your freeze: `lokt unfreeze {name}` ends it")
+        }
+        Denial::Frozen(None) => {
+            format!("{wait}`lokt doctor` shows the file, `lokt unfreeze --force {name}` moves it aside")
+        }
         Denial::Held(_) | Denial::Queued { .. } | Denial::Frozen(_) => {
             format!("{wait}`lokt why {name}` shows the evidence and what you can do")
         }
@@ -113,16 +138,41 @@ fn hint(name: &str, refused: &Refusal, me: &str) -> Option<String> {
             )
         }
         Denial::NotYours(holder) => {
-            let owner = shell_word(&holder.hold.owner).map(|owner| format!("LOKT_OWNER={owner} ")).unwrap_or_default();
-            format!("its owner unlocks it with `{owner}lokt unlock {name}`; `lokt unlock --force {name}` takes it away")
+            format!("{}; `lokt unlock --force {name}` takes it away", as_owner("unlock", name, &holder.hold))
         }
         Denial::Guarded(_) => {
             format!("it ends with its command; `lokt unlock --force {name}` takes it away from under it")
         }
-        Denial::OtherHold(_) | Denial::StaleToken { .. } => format!("`lokt status {name}` shows the current hold"),
+        Denial::OtherHold(_) | Denial::StaleToken { .. } | Denial::Over(_) => {
+            format!("`lokt status {name}` shows the current hold")
+        }
         Denial::NotStale(_) => format!("`lokt unlock --force {name}` takes it away all the same"),
         Denial::Kept | Denial::Lost(_) => return None,
     })
+}
+
+/// What to do about a refused `freeze` or `unfreeze`.
+fn freeze_hint(name: &str, denial: &Denial) -> Option<String> {
+    let force = format!("`lokt unfreeze --force {name}`");
+    Some(match denial {
+        Denial::Frozen(Some(_)) => {
+            format!("only its owner can give it a new end; {force} ends it all the same")
+        }
+        Denial::Frozen(None) => format!("it counts as frozen; {force} moves it aside, then freeze it again"),
+        Denial::NotYours(holder) => {
+            format!("{}; {force} ends it all the same", as_owner("unfreeze", name, &holder.hold))
+        }
+        Denial::Newer { .. } => format!("upgrade lokt, or move it aside with {force}"),
+        Denial::Corrupt { .. } | Denial::BeingWritten => format!("it counts as a freeze; {force} moves it aside"),
+        Denial::Missing => "`lokt status` lists what is frozen".into(),
+        _ => return None,
+    })
+}
+
+/// How the owner of `hold` ends it.
+fn as_owner(command: &str, name: &str, hold: &Hold) -> String {
+    let owner = shell_word(&hold.owner).map(|owner| format!("LOKT_OWNER={owner} ")).unwrap_or_default();
+    format!("its owner ends it with `{owner}lokt {command} {name}`")
 }
 
 /// An owner as it must be typed in a shell; `None` if it can't be shown as it is.

@@ -5,13 +5,17 @@
 
 mod deny;
 mod exists;
+mod fence;
+mod freeze;
 mod guard;
 mod help;
 mod lock;
 mod parse;
+mod publish;
 mod queue;
 mod root;
 mod status;
+mod unfreeze;
 mod unlock;
 mod version;
 mod waiting;
@@ -64,6 +68,10 @@ const SECTIONS: &[Section] = &[
             row!(lock),
             row!(unlock),
         ],
+    },
+    Section {
+        title: "Stopping everybody, and keeping the late from writing",
+        rows: &[row!(freeze), row!(unfreeze), row!(fence), row!(publish)],
     },
     Section { title: "Who holds what, and why", rows: &[row!(status), row!(queue), row!(exists), row!(why)] },
     Section {

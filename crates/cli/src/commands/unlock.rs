@@ -128,7 +128,7 @@ fn released(root: &Path, lokt: &Lokt, name: &LockName, ended: &Ended, format: Fo
         Cause::ForceBreak => ("force-break", None),
         Cause::StaleBreak => ("stale-break", None),
         Cause::CorruptBreak => ("corrupt-break", None),
-        Cause::Acquire | Cause::Renew | Cause::Prune => unreachable!("an unlock does none of these"),
+        _ => unreachable!("an unlock does nothing else"),
     };
     let before = ended.before.as_ref();
     if format == Format::Json {

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
-use crate::show::{age, owner_at, quoted, refusal, seconds};
+use crate::show::{Subject, age, owner_at, quoted, refusal, seconds};
 
 /// Off a terminal, how often a wait says that it still waits.
 const REMINDER: Duration = Duration::from_secs(60);
 /// Moves to the beginning of the line and clears it.
-const CLEAR: &str = "\r\x1b[K";
+pub(super) const CLEAR: &str = "\r\x1b[K";
 
 /// Shows how a wait stands.
 pub(crate) struct Display<'a> {
@@ -73,7 +73,7 @@ impl<'a> Display<'a> {
                 };
                 format!("held by {} (pid {}) for {}{end}", owner_at(hold), hold.pid, age(hold.began(), now))
             }
-            denial => refusal(name, denial, "", now),
+            denial => refusal(Subject::Lock, name, denial, "", now),
         };
         let (waited, left) = (duration::show(waiting.waited), duration::show(waiting.left));
         format!("waiting for lock {}: {place}; {obstacle}; waited {waited}, giving up in {left}", quoted(name))
@@ -88,7 +88,7 @@ impl<'a> Display<'a> {
 }
 
 /// What fits one line of the terminal: a longer one would scroll away instead of being replaced.
-fn fitting(line: &str) -> String {
+pub(super) fn fitting(line: &str) -> String {
     let width = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| usize::from(size.ws_col));
     if width < 2 { line.to_owned() } else { line.chars().take(width - 1).collect() }
 }

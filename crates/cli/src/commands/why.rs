@@ -136,9 +136,14 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, 
     {
         suggestions.push(format!("Wait {} until the freeze ends", duration::show_seconds(seconds(left))));
     }
-    if let (Some(Err(_)), Some(Denial::Frozen(_))) = (&outlook.frozen, &outlook.denial) {
-        let path = clean(&root.join(format!("freezes/{name}.json")).to_string_lossy());
-        suggestions.push(format!("Look at {path}: what can't be read counts as a freeze"));
+    match (&outlook.frozen, &outlook.denial) {
+        (Some(Ok(freeze)), Some(Denial::Frozen(_))) => suggestions.extend(thaw(name.as_str(), freeze, lokt)),
+        (Some(Err(_)), Some(Denial::Frozen(_))) => {
+            let path = clean(&root.join(format!("freezes/{name}.json")).to_string_lossy());
+            suggestions.push(format!("Look at {path}: what can't be read counts as a freeze"));
+            suggestions.push(format!("lokt unfreeze --force {name}  (break glass: moves it aside)"));
+        }
+        _ => {}
     }
     if let Some(entry) = &outlook.entry {
         let stored = stored(lokt, entry, now);
@@ -219,6 +224,17 @@ fn deadlock_advice(cycle: &[Link]) -> Vec<String> {
     cycle.iter().map(end).chain(together).collect()
 }
 
+/// What ends a freeze.
+fn thaw(name: &str, freeze: &Holder, lokt: &Lokt) -> Vec<String> {
+    if freeze.hold.owner == lokt.me().owner {
+        return vec![format!("lokt unfreeze {name}  (it is your freeze)")];
+    }
+    vec![
+        format!("Ask {}, whose freeze it is, for `lokt unfreeze {name}`", owner_at(&freeze.hold)),
+        format!("lokt unfreeze --force {name}  (break glass: whoever froze it is not asked)"),
+    ]
+}
+
 /// What ends a hold whose guard is gone.
 fn orphan_advice(kept_by: &[KeeperMembers]) -> Option<String> {
     let pids: Vec<String> = kept_by.iter().map(|keeper| keeper.pid.to_string()).collect();
@@ -253,7 +269,10 @@ fn frozen(freeze: &Holder, now: Timestamp) -> Reason {
         freeze: FreezeMembers::of(freeze, now),
         expires_at: hold.expires_at.map(show_wall_seconds),
         label: format!("FROZEN by {}", owner_at(hold)),
-        lines: vec![format!("Age: {held}{remaining}")],
+        lines: std::iter::once(format!("Age: {held}{remaining}"))
+            .chain(reason(hold).map(|reason| format!("Reason: {}", clean(reason))))
+            .collect(),
+        reason: reason(hold).map(ToOwned::to_owned),
         ..Reason::default()
     }
 }

@@ -5,6 +5,8 @@
 //! `why`, the JSON and the exit code are made of.
 
 mod end;
+mod fence;
+mod freeze;
 mod take;
 
 use alloc::boxed::Box;
@@ -149,6 +151,15 @@ pub enum Intent {
     UnlockFor(String),
     /// `lokt status --prune-expired`.
     Prune,
+    /// `lokt freeze`: the slot is that of the freeze.
+    Freeze(Terms),
+    /// `lokt unfreeze`: the slot is that of the freeze.
+    Unfreeze {
+        /// Whosever it is, and whatever.
+        force: bool,
+    },
+    /// `lokt fence check`, `lokt publish`: is this token still the one to act under?
+    Check(u64),
 }
 
 /// What happened; also the audit event.
@@ -168,6 +179,12 @@ pub enum Cause {
     CorruptBreak,
     /// An expired hold was tidied away.
     Prune,
+    /// A name was frozen, or its freeze got a new end.
+    Freeze,
+    /// A freeze ended as its owner wished.
+    Unfreeze,
+    /// A freeze was removed by `--force`.
+    ForceUnfreeze,
 }
 
 /// What had to be broken before a new hold could be.
@@ -191,7 +208,7 @@ pub enum Decision {
         /// What it breaks first.
         broken: Option<Broken>,
     },
-    /// The caller is inside this hold already: go on, change nothing.
+    /// The caller is inside this hold already, or acts under its token: go on, change nothing.
     Inside,
     /// No.
     Deny(Denial),
@@ -219,6 +236,9 @@ pub fn decide(intent: &Intent, facts: Facts<'_>, me: &Identity, policy: &Policy)
         Intent::Unlock(breaking, condition) => end::unlock(*breaking, condition, facts, me),
         Intent::UnlockFor(owner) => end::unlock_for(owner, facts, me),
         Intent::Prune => end::prune(facts),
+        Intent::Freeze(terms) => freeze::freeze(terms, facts, me),
+        Intent::Unfreeze { force } => freeze::unfreeze(*force, facts, me),
+        Intent::Check(token) => fence::check(*token, facts),
     }
 }
 

@@ -133,14 +133,14 @@ fn grant(facts: Facts<'_>, me: &Identity, revived: Option<&Hold>, make: impl Fn(
     Decision::Commit { next: Some(Box::new(next)), cause: Cause::Acquire, broken }
 }
 
-fn frozen(freeze: Freeze<'_>) -> Decision {
+pub(super) fn frozen(freeze: Freeze<'_>) -> Decision {
     Decision::Deny(Denial::Frozen(match freeze {
         Freeze::Known(holder) => Some(Box::new(holder.clone())),
         Freeze::Unreadable => None,
     }))
 }
 
-fn owner_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
+pub(super) fn owner_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
     let mut hold = new_hold(terms, facts, me);
     let part = new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &hold);
     hold.parts = Some(Parts { process: None, owner: Some(part), edited: false });
@@ -172,7 +172,7 @@ fn new_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
 }
 
 /// Puts the caller's name on a hold, and the machine on which that name means something.
-fn sign(hold: &mut Hold, me: &Identity) {
+pub(super) fn sign(hold: &mut Hold, me: &Identity) {
     hold.host.clone_from(&me.host);
     hold.pid = me.pid;
     hold.pid_start = me.pid_start;

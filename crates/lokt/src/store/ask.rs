@@ -1,10 +1,11 @@
 //! What is asked of one name, from the first look to the last.
 
-use lokt_core::decide::{Badge, Bearer, Grip, Intent, Terms};
+use lokt_core::decide::{Badge, Bearer, Breaking, Grip, Intent, Terms};
 use lokt_core::hold::{Fence, Identity, LockId, PulseRef};
 use lokt_core::name::LockName;
 use lokt_core::pulse::ProcessRef;
 
+use super::Kind;
 use super::seat::{Profile, Seat};
 use super::slot::Depth;
 use super::swap::Prepared;
@@ -12,6 +13,7 @@ use super::swap::Prepared;
 /// What is asked of one name, and what is kept from one attempt to the next.
 pub(crate) struct Ask<'a> {
     pub(crate) name: &'a LockName,
+    pub(super) kind: Kind,
     pub(super) intent: Intent,
     /// The hold gets a pulse: it is a guard's.
     pub(super) beats: bool,
@@ -41,6 +43,7 @@ impl<'a> Ask<'a> {
         };
         Self {
             name,
+            kind: Kind::Lock,
             intent,
             beats: false,
             waits: false,
@@ -50,6 +53,11 @@ impl<'a> Ask<'a> {
             fresh_id: None,
             prepared: None,
         }
+    }
+
+    /// Asks once about a freeze.
+    pub(super) fn freeze(name: &'a LockName, kind: Kind, intent: Intent) -> Self {
+        Self { kind, ..Self::once(name, intent) }
     }
 
     /// Asks for a hold that lives as long as a pulse.
@@ -85,13 +93,19 @@ impl<'a> Ask<'a> {
         match self.intent {
             Intent::Lock(_) | Intent::Guard(..) => Depth::Line,
             Intent::Renew(_) | Intent::Release(_) => Depth::Grip,
-            Intent::Unlock(..) | Intent::UnlockFor(_) | Intent::Prune => Depth::Holder,
+            Intent::Unlock(..) | Intent::UnlockFor(_) | Intent::Prune | Intent::Check(_) => Depth::Holder,
+            Intent::Freeze(_) | Intent::Unfreeze { .. } => Depth::Holder,
         }
     }
 
     /// Does it ask for a hold?
     pub(super) fn takes(&self) -> bool {
         matches!(self.intent, Intent::Lock(_) | Intent::Guard(..))
+    }
+
+    /// Whatever is there, even if it can't be read?
+    pub(super) fn forces(&self) -> bool {
+        matches!(self.intent, Intent::Unlock(Breaking::Force, _) | Intent::Unfreeze { force: true })
     }
 
     /// The lease that is asked for.

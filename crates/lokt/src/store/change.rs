@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use lokt_core::audit::{self, Event};
-use lokt_core::decide::{Breaking, Cause, Decision, Intent, Policy, decide};
+use lokt_core::decide::{Cause, Decision, Intent, Policy, decide};
 use lokt_core::denial::Denial;
 use lokt_core::hold::{Fence, Hold, LockId};
 use lokt_core::line::to_offer;
@@ -22,7 +22,7 @@ use super::standing::{Standing, may_pass};
 use super::swap::{Commit, Prepared, Swapped};
 use super::tokens::Drawn;
 use super::trail::Trail;
-use super::{Store, record_path};
+use super::{Kind, Store, record_path};
 use crate::error::{Error, ErrorKind};
 use crate::sys::disk::NewFile;
 
@@ -109,7 +109,11 @@ struct Pending {
 impl Store<'_> {
     /// Decides what is asked once and carries the answer out.
     pub(crate) fn change(&self, name: &LockName, intent: Intent) -> Result<Changed, Error> {
-        let mut ask = Ask::once(name, intent);
+        self.change_asked(Ask::once(name, intent))
+    }
+
+    /// The same, of a lock or a freeze.
+    pub(super) fn change_asked(&self, mut ask: Ask<'_>) -> Result<Changed, Error> {
         match self.pursue(&mut ask)? {
             Outcome::Done(changed) => Ok(*changed),
             Outcome::Waits(_) => unreachable!("only those who wait are put in line"),
@@ -129,7 +133,7 @@ impl Store<'_> {
             }
             match attempted? {
                 Attempt::Done(pending) => {
-                    return Ok(Outcome::Done(Box::new(self.finish(ask.name, *pending)?)));
+                    return Ok(Outcome::Done(Box::new(self.finish(ask, *pending)?)));
                 }
                 Attempt::Waits(standing) => return Ok(Outcome::Waits(standing)),
                 Attempt::Again(trail) => drop(self.settle_trail(trail)),
@@ -146,7 +150,7 @@ impl Store<'_> {
                 }
             }
         }
-        let path = self.root.join(record_path(ask.name));
+        let path = self.root.join(ask.kind.path(ask.name));
         Err(Error::new(
             ErrorKind::Busy,
             format!("{} keeps being changed by a program that doesn't know lokt's mutex", path.display()),
@@ -187,7 +191,7 @@ impl Store<'_> {
         }
         let mut granted = Vec::new();
         for (number, pending) in pending {
-            match self.finish(asks[number].name, pending) {
+            match self.finish(&asks[number], pending) {
                 Ok(changed) => granted.push((number, changed)),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -202,7 +206,7 @@ impl Store<'_> {
         let now = self.machine.now();
         let id = LockId::default();
         for (number, ask) in asks.iter().enumerate() {
-            let view = self.view(ask.name, &now, Depth::Line, ask.ticket())?.readable(ask.name)?;
+            let view = self.view(ask.name, &now, Depth::Line, ask.ticket())?.readable(ask.name, Kind::Lock)?;
             let facts = view.facts(now, &id, FENCE_UNUSED, ask.ticket());
             if matches!(decide(&ask.intent_now(FENCE_UNUSED), facts, self.me, &Policy::NAMED), Decision::Deny(_)) {
                 return Ok(Some(number));
@@ -231,9 +235,12 @@ impl Store<'_> {
         let name = ask.name;
         let takes = ask.takes();
         let now = self.machine.now();
-        let mut view = self.view(name, &now, ask.depth(), ask.ticket())?;
-        if !matches!(ask.intent, Intent::Unlock(Breaking::Force, _)) {
-            view = view.readable(name)?;
+        let mut view = match ask.kind {
+            Kind::Lock => self.view(name, &now, ask.depth(), ask.ticket())?,
+            kind => self.freeze_view(name, kind, &now),
+        };
+        if !ask.forces() {
+            view = view.readable(name, ask.kind)?;
         }
         if ask.seat.as_ref().is_some_and(|seat| takes && !self.stands(seat)) {
             // Somebody deleted the pulse: nobody sees that we wait, so we queue again.
@@ -293,7 +300,7 @@ impl Store<'_> {
                 Ok(()) => events.extend(drawn.event(name.as_str(), self, &now)),
             }
         }
-        let (path, next) = (record_path(name), next.as_deref());
+        let (path, next) = (ask.kind.path(name), next.as_deref());
         let commit = Commit { path: &path, view, next, cause: *cause, broken: *broken, prepared, sync_inside };
         let (file, aside, discard) = match self.swap(commit)? {
             Swapped::Again => return Ok(Attempt::Again(Trail::default())),
@@ -379,7 +386,7 @@ impl Store<'_> {
     }
 
     /// What must be done before a change is answered, and may be done outside the mutex.
-    fn finish(&self, name: &LockName, pending: Pending) -> Result<Changed, Error> {
+    fn finish(&self, ask: &Ask<'_>, pending: Pending) -> Result<Changed, Error> {
         let Pending { decision, view, file, aside, discard, trail, left, waited } = pending;
         // Whoever waits for this wakes now; what is left to do needs nobody to wait.
         left.iter().for_each(Seat::let_go);
@@ -389,10 +396,10 @@ impl Store<'_> {
         if let Some(temp) = discard {
             let _ = self.disk.remove(&temp);
         }
-        let durable = self.make_durable(&decision, &view, file.as_deref());
+        let durable = self.make_durable(ask.kind, &decision, &view, file.as_deref());
         let warnings = self.settle_trail(trail);
         if let Err(error) = durable {
-            return Err(self.undo(name, &decision, error));
+            return Err(self.undo(ask.name, &decision, error));
         }
         let before = view.found.hold().cloned();
         let waiters = view.line.waiters.len() + view.line.behind.len();
@@ -448,6 +455,9 @@ impl Store<'_> {
     ) -> Vec<Event> {
         let ttl_sec = ask.ttl_sec();
         let mut told = audit::events(decision, before, ttl_sec, ask.name.as_str(), self.me, now.wall);
+        for event in told.iter_mut().filter(|event| ask.kind.is_freeze() && event.event == "auto-prune") {
+            event.extra.insert("freeze".into(), true.into());
+        }
         if let (Some(aside), Some(event)) = (aside, told.first_mut()) {
             event.extra.insert("aside".into(), aside.clone().into());
         }

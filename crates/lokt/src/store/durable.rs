@@ -15,7 +15,7 @@ use lokt_core::time::Moment;
 
 use super::slot::{Stored, View};
 use super::swap::Prepared;
-use super::{LOCKS_DIR, Store, record_path};
+use super::{Kind, Store, record_path};
 use crate::error::{At as _, Error};
 use crate::sys::disk::NewFile;
 
@@ -66,6 +66,7 @@ impl Store<'_> {
     /// Syncs what must outlive the machine.
     pub(super) fn make_durable(
         &self,
+        kind: Kind,
         decision: &Decision,
         view: &View,
         file: Option<&dyn NewFile>,
@@ -79,17 +80,30 @@ impl Store<'_> {
             _ => true,
         };
         if let (Some(file), true) = (file, next_owner) {
-            file.sync().at("sync", self.root, LOCKS_DIR)?;
+            file.sync().at("sync", self.root, kind.dir())?;
         }
         if next_owner || was_synced {
-            self.disk.sync_dir(LOCKS_DIR).at("sync", self.root, LOCKS_DIR)?;
+            self.disk.sync_dir(kind.dir()).at("sync", self.root, kind.dir())?;
         }
         Ok(())
     }
 
     /// A new hold that can't be made durable is given back: nobody was told that it was granted.
     pub(super) fn undo(&self, name: &LockName, decision: &Decision, error: Error) -> Error {
-        let Decision::Commit { next: Some(next), cause: Cause::Acquire, .. } = decision else { return error };
+        let (next, cause) = match decision {
+            Decision::Commit { next: Some(next), cause, .. } => (next, *cause),
+            _ => return error,
+        };
+        match cause {
+            Cause::Acquire => {}
+            // Taken back, it would let others in whom it has already kept out.
+            Cause::Freeze => {
+                return error.hint(format!(
+                    "the freeze is in place, but a power cut may undo it; `lokt unfreeze {name}` takes it back"
+                ));
+            }
+            _ => return error,
+        }
         let path = record_path(name);
         let given_back = self.enter().and_then(|_inside| {
             let now = self.machine.now();

@@ -1,14 +1,17 @@
 //! Freezes over names: `freezes/<name>.json`, same schema as a lock record. While one runs, nothing new is granted.
 
 use lokt_core::audit::Event;
-use lokt_core::denial::Holder;
+use lokt_core::decide::{Decision, Intent, Terms};
+use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::Hold;
 use lokt_core::liveness::Liveness;
 use lokt_core::name::LockName;
 use lokt_core::time::Moment;
 
-use super::Store;
+use super::ask::Ask;
+use super::change::Changed;
 use super::slot::Stored;
+use super::{Kind, LOCKS_DIR, Store};
 use crate::error::{At as _, Error};
 
 /// The freezes.
@@ -24,6 +27,11 @@ pub(crate) enum Frozen {
 
 pub(crate) fn freeze_path(name: &LockName) -> String {
     format!("{FREEZES_DIR}/{name}.json")
+}
+
+/// Where old programs kept it.
+pub(crate) fn legacy_path(name: &LockName) -> String {
+    format!("{LOCKS_DIR}/freeze-{name}.json")
 }
 
 impl Store<'_> {
@@ -42,9 +50,8 @@ impl Store<'_> {
     }
 
     /// Old programs kept freezes among the locks, as `freeze-<name>`. One of ours by that name is a lock and freezes nothing.
-    fn legacy_freeze(&self, name: &LockName, now: &Moment) -> Option<Frozen> {
-        let legacy = LockName::new(&format!("freeze-{name}")).ok()?;
-        let found = self.find(&super::record_path(&legacy), legacy.as_str(), now);
+    pub(super) fn legacy_freeze(&self, name: &LockName, now: &Moment) -> Option<Frozen> {
+        let found = self.find(&legacy_path(name), name.as_str(), now);
         match found.stored {
             Stored::Held(hold) if has_none_of_our_fields(&hold) && !found.elapsed.is_expired() => {
                 Some(Frozen::Known(Box::new(Holder {
@@ -60,6 +67,35 @@ impl Store<'_> {
 }
 
 impl Store<'_> {
+    /// Freezes `name`, or gives the caller's freeze a new end.
+    pub(crate) fn place_freeze(&self, name: &LockName, terms: Terms) -> Result<Changed, Error> {
+        self.decide_freeze(name, Kind::Freeze, Intent::Freeze(terms))
+    }
+
+    /// Ends the freeze over `name`, and the one of an old program beside it. Gives what came of the first of the two that is there.
+    pub(crate) fn end_freeze(&self, name: &LockName, force: bool) -> Result<Changed, Error> {
+        let end = |kind| self.decide_freeze(name, kind, Intent::Unfreeze { force });
+        let mut ended = end(Kind::Freeze)?;
+        if self.legacy_freeze(name, &self.machine.now()).is_none() {
+            return Ok(ended);
+        }
+        let older = end(Kind::LegacyFreeze)?;
+        match (&ended.decision, &older.decision) {
+            (Decision::Deny(Denial::Missing), _) => return Ok(older),
+            (Decision::Commit { .. }, Decision::Deny(_)) => {
+                let path = self.root.join(legacy_path(name));
+                ended.warnings.push(format!("\"{name}\" is still frozen, by {}", path.display()));
+            }
+            _ => {}
+        }
+        ended.warnings.extend(older.warnings);
+        Ok(ended)
+    }
+
+    fn decide_freeze(&self, name: &LockName, kind: Kind, intent: Intent) -> Result<Changed, Error> {
+        self.change_asked(Ask::freeze(name, kind, intent))
+    }
+
     /// Removes an expired freeze; `None` if it isn't one. Gives warnings.
     pub(crate) fn prune_freeze(&self, name: &LockName) -> Result<Option<Vec<String>>, Error> {
         let path = freeze_path(name);

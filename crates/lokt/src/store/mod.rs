@@ -32,6 +32,7 @@ use std::time::Duration;
 use lokt_core::hold::Identity;
 use lokt_core::name::LockName;
 
+use self::freezes::{FREEZES_DIR, freeze_path, legacy_path};
 use crate::error::Error;
 use crate::sys::disk::Disk;
 use crate::sys::machine::Machine;
@@ -62,6 +63,37 @@ impl Store<'_> {
     pub(crate) fn temp_path(&self) -> Result<String, Error> {
         let bits = self.machine.random().map_err(|source| Error::io("get random bits for", self.root, source))?;
         Ok(format!("{TEMP_DIR}/{bits:032x}"))
+    }
+}
+
+/// What is kept under a name: a hold, or a freeze over it. Both are records, and change in the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Kind {
+    #[default]
+    Lock,
+    Freeze,
+    /// A freeze as old programs kept it, among the locks.
+    LegacyFreeze,
+}
+
+impl Kind {
+    pub(crate) fn path(self, name: &LockName) -> String {
+        match self {
+            Self::Lock => record_path(name),
+            Self::Freeze => freeze_path(name),
+            Self::LegacyFreeze => legacy_path(name),
+        }
+    }
+
+    pub(crate) fn dir(self) -> &'static str {
+        match self {
+            Self::Lock | Self::LegacyFreeze => LOCKS_DIR,
+            Self::Freeze => FREEZES_DIR,
+        }
+    }
+
+    pub(crate) fn is_freeze(self) -> bool {
+        self != Self::Lock
     }
 }
 

@@ -13,7 +13,7 @@ use lokt_core::time::{Elapsed, Moment, millis_between};
 
 use super::freezes::Frozen;
 use super::line::{Line, held_path};
-use super::{Store, record_path};
+use super::{Kind, Store, record_path};
 use crate::error::{At as _, Error, ErrorKind, joined};
 use crate::sys::disk::{Content, Entry};
 
@@ -89,9 +89,9 @@ impl Found {
 
 impl View {
     /// Whatever can't be read counts as held, and is an error for everyone who doesn't force.
-    pub(crate) fn readable(self, name: &LockName) -> Result<Self, Error> {
+    pub(crate) fn readable(self, name: &LockName, kind: Kind) -> Result<Self, Error> {
         match self.found.stored {
-            Stored::Unreadable(error) => Err(held_if_unreadable(error, name)),
+            Stored::Unreadable(error) => Err(held_if_unreadable(error, name, kind)),
             stored => Ok(Self { found: Found { stored, ..self.found }, ..self }),
         }
     }
@@ -130,11 +130,12 @@ impl View {
 }
 
 /// Adds what follows from not being able to read a record.
-pub(crate) fn held_if_unreadable(error: Error, name: &LockName) -> Error {
+pub(crate) fn held_if_unreadable(error: Error, name: &LockName, kind: Kind) -> Error {
+    let (counts_as, command) = if kind.is_freeze() { ("a freeze", "unfreeze") } else { ("held", "unlock") };
     // Below something that is no directory there is nothing that force could move.
     let is_there = error.io_kind() != Some(io::ErrorKind::NotADirectory);
-    let force = if is_there { format!("; `lokt unlock --force {name}` moves it aside") } else { String::new() };
-    error.hint(format!("what can't be read counts as held{force}"))
+    let force = if is_there { format!("; `lokt {command} --force {name}` moves it aside") } else { String::new() };
+    error.hint(format!("what can't be read counts as {counts_as}{force}"))
 }
 
 impl Store<'_> {
@@ -155,6 +156,13 @@ impl Store<'_> {
                     .or_else(|error| if depth == Depth::Line { Err(error) } else { Ok(Line::default()) })?,
             },
         })
+    }
+
+    /// Looks at a freeze over `name` itself. An older one beside it counts too.
+    pub(super) fn freeze_view(&self, name: &LockName, kind: Kind, now: &Moment) -> View {
+        let found = self.find_record(&kind.path(name), name.as_str(), now);
+        let frozen = if kind == Kind::Freeze { self.legacy_freeze(name, now) } else { None };
+        View { found, frozen, line: Line::default() }
     }
 
     /// Reads a record and finds out about its hold.

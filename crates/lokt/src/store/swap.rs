@@ -70,7 +70,10 @@ impl Store<'_> {
         };
         let Some(next) = commit.next else {
             // What we don't understand is kept for people to look at, a newer program's record too.
-            let keep = commit.cause == Cause::CorruptBreak || matches!(commit.view.found.stored, Stored::Newer(_));
+            let unread = !matches!(commit.view.found.stored, Stored::Held(_));
+            let keep = commit.cause == Cause::CorruptBreak
+                || commit.cause == Cause::ForceUnfreeze && unread
+                || matches!(commit.view.found.stored, Stored::Newer(_));
             return self.remove_judged(commit.path, judged, keep);
         };
         let (temp, file) = if let Some(prepared) = commit.prepared {

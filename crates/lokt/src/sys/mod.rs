@@ -18,5 +18,6 @@ pub mod pulse_file;
 pub mod signals;
 mod sleepers;
 pub(crate) mod spawn;
+pub mod staged;
 pub mod start;
 pub(crate) mod terminal;

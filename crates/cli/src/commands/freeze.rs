@@ -1,0 +1,190 @@
+//! `lokt freeze`: nothing new is granted under a name until it is unfrozen.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lokt::time::show_wall_seconds;
+use lokt::{
+    Denial, Drained, Freezing, FrozenNow, Hold, Holder, LockName, Lokt, PartKind, Patience, TIMEOUT, Terms, Waiting,
+    duration,
+};
+use serde::Serialize;
+
+use super::deny;
+use super::waiting::{CLEAR, fitting, inbox};
+use crate::args::{lease_seconds, lock_name, parse_timeout, parse_ttl};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::members::HolderMembers;
+use crate::report::{Failure, Format, Report, say};
+use crate::show::{Subject, age, clean, holder_line, quoted, reason, until};
+
+/// Keep everybody from getting a lock, until it is unfrozen
+#[derive(clap::Parser)]
+#[command(
+    after_help = "What holds the lock goes on; so do its renewals and what runs inside it. Those who wait in line stay there. \
+    The owner of a freeze may freeze again, which gives it a new end."
+)]
+pub(crate) struct Args {
+    /// The lock's name
+    name: String,
+    /// End it by itself after this long (90, 1500ms, 90s, 5m, 1h30m, 2d; rounded up to seconds)
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
+    ttl: Option<Duration>,
+    /// Say why; shown to everyone who is refused
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Then wait until no process runs under the lock, for at most 10 minutes
+    #[arg(long)]
+    drain: bool,
+    /// Wait for that for at most this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true, requires = "drain")]
+    timeout: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Frozen<'a> {
+    status: &'static str,
+    name: &'a str,
+    /// It was frozen by this owner already, and got a new end.
+    extended: bool,
+    owner: &'a str,
+    lock_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_sec: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// Something still holds the lock.
+    held: bool,
+    #[serde(flatten)]
+    holder: HolderMembers,
+    /// With `--drain`: no process runs under it any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drained: Option<bool>,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    let name = lock_name(&args.name)?;
+    let lokt = Context::read()?.create()?;
+    let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
+    let said = lokt.freeze(&name, terms)?;
+    let frozen = match said.value {
+        Freezing::Frozen(frozen) => frozen,
+        Freezing::Denied(refused) => {
+            let report = deny::report_about(Subject::Freeze, &lokt, name.as_str(), &refused, format);
+            return Ok(report.warnings(said.warnings));
+        }
+    };
+    let (drained, signal) = if args.drain { drain(&lokt, &name, args.timeout)? } else { (None, None) };
+    let holder = lokt.still_held(&name)?;
+    let exit = match (&drained, signal) {
+        (_, Some(signal)) => Exit::Other(u8::try_from(signal).unwrap_or(0).saturating_add(128)),
+        (Some(Drained::TimedOut(_)), None) => Exit::Held,
+        _ => Exit::Done,
+    };
+    let report = Report::new(exit).warnings(said.warnings);
+    let now = lokt.now().wall;
+    Ok(match format {
+        Format::Json => report.json(&Frozen {
+            status: "frozen",
+            name: name.as_str(),
+            extended: is_extended(&frozen),
+            owner: &frozen.freeze.owner,
+            lock_id: frozen.freeze.lock_id.as_str(),
+            expires_at: frozen.freeze.expires_at.map(show_wall_seconds),
+            ttl_sec: Some(frozen.freeze.ttl_sec).filter(|ttl| *ttl > 0),
+            reason: reason(&frozen.freeze),
+            held: holder.is_some(),
+            holder: holder.as_ref().map(|holder| HolderMembers::of(&lokt, holder, now)).unwrap_or_default(),
+            drained: drained.map(|drained| matches!(drained, Drained::Empty)),
+        }),
+        Format::Text => {
+            let span = if frozen.freeze.ttl_sec > 0 {
+                format!(" for {}", duration::show_seconds(frozen.freeze.ttl_sec))
+            } else {
+                String::new()
+            };
+            report
+                .text(format!("frozen {}{span}\n", quoted(name.as_str())))
+                .notes(remarks(&name, &frozen, holder.as_ref(), args.drain, now))
+                .notes(drained.map(|drained| outcome(&name, &drained, now)))
+        }
+    })
+}
+
+fn is_extended(frozen: &FrozenNow) -> bool {
+    frozen.before.is_some() && !frozen.replaced
+}
+
+/// What the user should know about this freeze.
+fn remarks(name: &LockName, frozen: &FrozenNow, holder: Option<&Holder>, drains: bool, now: Timestamp) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let (true, Some(before)) = (is_extended(frozen), &frozen.before) {
+        notes.push(format!("note: it was frozen already; {}", old_end(before)));
+    }
+    if frozen.freeze.ttl_sec == 0 {
+        notes.push(format!("note: it has no TTL: only `lokt unfreeze {name}` ends it"));
+    }
+    let Some(holder) = holder else { return notes };
+    let held = format!("{} for {}", holder_line(&holder.hold), age(holder.hold.began(), now));
+    if !holder.hold.has(PartKind::Process) {
+        notes.push(format!("note: the lock is still held by {held}, until {}", until(holder, now)));
+    } else if !drains {
+        notes.push(format!(
+            "note: still running under it: {held}; `lokt freeze {name}{} --drain` waits for it",
+            ttl_again(&frozen.freeze)
+        ));
+    }
+    notes
+}
+
+/// Freezing again without it would take the end away.
+fn ttl_again(freeze: &Hold) -> String {
+    if freeze.ttl_sec > 0 { format!(" --ttl {}", duration::show_seconds(freeze.ttl_sec)) } else { String::new() }
+}
+
+fn old_end(before: &Hold) -> String {
+    match before.expires_at {
+        Some(end) => format!("it was to end at {}", show_wall_seconds(end)),
+        None => "it had no end".into(),
+    }
+}
+
+fn outcome(name: &LockName, drained: &Drained, now: Timestamp) -> String {
+    let runs = |holder: &Holder| format!("{} for {}", holder_line(&holder.hold), age(holder.hold.began(), now));
+    let frozen = format!("{} stays frozen", quoted(name.as_str()));
+    match drained {
+        Drained::Empty => format!("drained: no process runs under {}", quoted(name.as_str())),
+        Drained::TimedOut(holder) => format!("error: timeout: still running: {}; {frozen}", runs(holder)),
+        Drained::Interrupted(holder) => format!("interrupted: still running: {}; {frozen}", runs(holder)),
+    }
+}
+
+/// Waits for what runs. Gives the signal that ended the wait.
+fn drain(lokt: &Lokt, name: &LockName, timeout: Option<Duration>) -> Result<(Option<Drained>, Option<i32>), Failure> {
+    let mut inbox = inbox()?;
+    let live = std::io::stderr().is_terminal();
+    let mut said = false;
+    let mut tell = |waiting: &Waiting<'_>| {
+        let Denial::Held(holder) = waiting.denial else { return };
+        let waited = duration::show(waiting.waited);
+        let line = format!("frozen; waiting for {} to end; waited {waited}", clean(&holder_line(&holder.hold)));
+        if live {
+            say(&format!("{CLEAR}{}", fitting(&line)));
+        } else if !said {
+            say(&format!("{line}\n"));
+        }
+        said = true;
+    };
+    let timeout = timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(TIMEOUT);
+    let mut patience = Patience { timeout: Some(timeout), alarm: Some(&mut inbox), tell: Some(&mut tell) };
+    let drained = lokt.drain(name, &mut patience)?;
+    if live && said {
+        say(CLEAR);
+    }
+    let signal = if matches!(drained, Drained::Interrupted(_)) { inbox.ended_by() } else { None };
+    Ok((Some(drained), signal))
+}

@@ -1,0 +1,56 @@
+//! Freezing a name, so that nothing new is granted under it, and ending that. The slot is that of the freeze, which is kept like a hold
+//! with an owner part: it outlives its command and the machine, and ends by its lease or by `unfreeze`.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+
+use super::take::{frozen, new_part, owner_hold, settle, sign};
+use super::{Broken, Cause, Decision, Facts, Freeze, Slot, Terms, commit};
+use crate::denial::{Denial, Staleness};
+use crate::hold::{Hold, Identity, PartKind, Parts};
+
+pub(super) fn freeze(terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision {
+    // One that an old program keeps among the locks.
+    if let Some(Freeze::Known(other)) = facts.frozen
+        && other.hold.owner != me.owner
+    {
+        return Decision::Deny(Denial::Frozen(Some(Box::new(other.clone()))));
+    }
+    let broken = match facts.slot {
+        Slot::Free => None,
+        Slot::Held(_) if facts.elapsed.is_expired() => Some(Broken::Stale(Staleness::Expired)),
+        Slot::Held(hold) if hold.owner == me.owner => return extend(hold, terms, facts, me),
+        Slot::Held(hold) => return frozen(Freeze::Known(&facts.holder(hold))),
+        Slot::Newer(version) => return Decision::Deny(Denial::Newer { version }),
+        // Who froze it meant it, for how long nobody can tell.
+        Slot::Corrupt(_) | Slot::BeingWritten => return frozen(Freeze::Unreadable),
+    };
+    let next = Hold { token: None, ..owner_hold(terms, &facts, me) };
+    Decision::Commit { next: Some(Box::new(next)), cause: Cause::Freeze, broken }
+}
+
+/// The owner's freeze gets a new end, counted from now.
+fn extend(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision {
+    let mut next = hold.clone();
+    sign(&mut next, me);
+    next.held_since = hold.began().or(Some(facts.now.wall));
+    next.reason = terms.reason.clone().or(next.reason);
+    let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
+    next.parts = Some(Parts { process: None, owner, edited: false });
+    settle(&mut next, facts.now, me);
+    commit(Some(next), Cause::Freeze)
+}
+
+pub(super) fn unfreeze(force: bool, facts: Facts<'_>, me: &Identity) -> Decision {
+    match facts.slot {
+        Slot::Free => Decision::Deny(Denial::Missing),
+        Slot::Held(hold) if hold.owner == me.owner => commit(None, Cause::Unfreeze),
+        _ if force => commit(None, Cause::ForceUnfreeze),
+        // Somebody else's that is over freezes nothing.
+        Slot::Held(_) if facts.elapsed.is_expired() => Decision::Deny(Denial::Missing),
+        Slot::Held(hold) => Decision::Deny(Denial::NotYours(Box::new(facts.holder(hold)))),
+        Slot::Corrupt(why) => Decision::Deny(Denial::Corrupt { why: why.to_string() }),
+        Slot::BeingWritten => Decision::Deny(Denial::BeingWritten),
+        Slot::Newer(version) => Decision::Deny(Denial::Newer { version }),
+    }
+}
