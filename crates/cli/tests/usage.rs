@@ -71,14 +71,56 @@ fn help_takes_one_topic() {
 }
 
 #[test]
-fn an_unknown_command_is_named() {
+fn an_unknown_command_is_named_and_the_nearest_one_suggested() {
     let root = Root::new();
-    let said = root.run("a", "lokc build").exits(64, "there is no such command");
-    assert_eq!(said.stderr, "unknown command: lokc\n", "the text scripts know");
-    assert!(said.stdout.contains("Usage: lokt <command>"), "the help is shown{said}");
+    for (typed, meant) in
+        [("lokc", "lock"), ("unlok", "unlock"), ("statsu", "status"), ("gaurd", "guard"), ("runn", "run")]
+    {
+        let said = root.run("a", &format!("{typed} build")).exits(64, "there is no such command");
+        let hint = format!("hint: did you mean `lokt {meant}`? `lokt help` lists the commands\n");
+        assert_eq!(
+            said.stderr,
+            format!("unknown command: {typed}\n{hint}"),
+            "the text scripts know, and what was meant"
+        );
+        assert_eq!(said.stdout, "", "help is no answer to what was asked{said}");
+    }
+    let said = root.run("a", "xyzzy").exits(64, "there is no such command");
+    assert_eq!(said.stderr, "unknown command: xyzzy\nhint: `lokt help` lists the commands\n", "nothing is like it");
     let said = root.run("a", "lokc build --json").exits(64, "there is no such command");
     assert_eq!(said.failure(), "E_USAGE", "the code is stable");
-    root.run("a", "help lokc").exits(64, "there is no help for it either");
+    assert_eq!(said.json()["hint"], "did you mean `lokt lock`? `lokt help` lists the commands", "in JSON too");
+    root.run("a", "help lokc").exits(64, "there is no help for it either").notes("`lokt lock`", "the hint is the same");
+}
+
+#[test]
+fn flags_of_flock_are_told_their_names_here() {
+    let root = Root::new();
+    for (words, hint) in [
+        (&["-n", "build", "--", "make"][..], "not waiting is the default, leave out -n"),
+        (&["--nonblock", "build", "--", "make"], "not waiting is the default, leave out -n"),
+        (&["-w", "5", "build", "--", "make"], "`--timeout 5` waits in line for at most that long"),
+        (&["-w5", "build", "--", "make"], "`--timeout 5` waits in line for at most that long"),
+        (&["build", "-c", "a && b"], "a shell runs it after two dashes: `-- sh -c 'a && b'`"),
+        (&["build", "--command=a"], "a shell runs it after two dashes: `-- sh -c 'a'`"),
+        (&["build", "-c", "echo 'x'"], r"`-- sh -c 'echo '\''x'\'''`"),
+        (&["-s", "build", "--", "make"], "every lock is exclusive, there are no shared ones"),
+        (&["-x", "build", "--", "make"], "every lock is exclusive, leave out -x"),
+        (&["-n", "build", "-c", "x"], "leave out -n; a shell runs it"),
+    ] {
+        for name in ["guard", "run"] {
+            let said = root.lokt("a").args([name]).args(words).run().exits(64, "flock's flags are not ours");
+            assert!(said.stderr.lines().last().is_some_and(|line| line.starts_with("hint: ")), "a hint is last{said}");
+            said.notes(hint, "it says what to type");
+            let said = root.lokt("a").args([name, "--json"]).args(words).run().exits(64, "in JSON too");
+            assert!(said.json()["hint"].as_str().is_some_and(|text| text.contains(hint)), "the same hint{said}");
+        }
+    }
+    let said = root.run("a", "guard build --bogus -- flock -n f true").exits(64, "there is no such flag");
+    assert!(!said.stderr.contains("leave out"), "the words of the command are its own{said}");
+    let said = root.run("a", "lock build -n").exits(64, "there is no such flag");
+    assert!(!said.stderr.contains("leave out"), "only guard does what flock does{said}");
+    assert!(!root.path().exists(), "nothing was touched");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 
 use super::parse::asks_for_json;
-use super::{Row, SECTIONS, find};
+use super::{Row, SECTIONS, find, rows};
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
 use crate::show::clean;
@@ -116,14 +116,23 @@ pub(super) fn about(topics: &[OsString]) -> Report {
 pub(super) fn unknown(command: &OsStr, rest: &[OsString]) -> Report {
     let command = clean(&command.to_string_lossy());
     let message = format!("unknown command: {command}");
-    let misplaced = command.starts_with('-').then_some("flags come after a command, as in `lokt status --json`");
+    let hint = if command.starts_with('-') {
+        "flags come after a command, as in `lokt status --json`".to_owned()
+    } else {
+        let meant = nearest(&command).map(|name| format!("did you mean `lokt {name}`? ")).unwrap_or_default();
+        format!("{meant}`lokt help` lists the commands")
+    };
     match Format::of(command == "--json" || asks_for_json(rest)) {
-        Format::Json => {
-            Failure::usage(message).hint(misplaced.unwrap_or("`lokt help` lists the commands")).report(Format::Json)
-        }
-        Format::Text => {
-            let hint = misplaced.map(|hint| format!("hint: {hint}"));
-            Report::new(Exit::Usage).note(message).notes(hint).text(help())
-        }
+        Format::Json => Failure::usage(message).hint(hint).report(Format::Json),
+        // The first line is the one that scripts know from old lokt.
+        Format::Text => Report::new(Exit::Usage).note(message).note(format!("hint: {hint}")),
     }
+}
+
+/// The command that was probably meant: as near as clap wants a flag to be before it suggests it.
+fn nearest(word: &str) -> Option<&'static str> {
+    const NEAR: f64 = 0.7;
+    let names = rows().flat_map(|row| std::iter::once(&row.name).chain(row.aliases)).copied();
+    let near = names.map(|name| (strsim::jaro(word, name), name)).filter(|(nearness, _)| *nearness > NEAR);
+    near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }

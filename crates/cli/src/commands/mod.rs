@@ -7,6 +7,7 @@ mod deny;
 mod exists;
 mod fence;
 mod freeze;
+mod flock_habits;
 mod guard;
 mod help;
 mod lock;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, ArgAction, CommandFactory, Parser};
 
+use super::flock_habits;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
 
@@ -44,10 +45,14 @@ fn mistyped(name: &str, command: &clap::Command, rest: &[OsString], mut error: c
     // It would advise to pass a flag as a name, after two dashes; no name starts with one.
     error.remove(ContextKind::Suggested);
     let text = error.render().to_string();
-    let no_command = matches!(name, "guard" | "run") && !rest.iter().any(|word| word == "--");
-    let hint = single_dash(command, rest).map(|flag| format!("flags have two dashes: --{flag}")).or_else(|| {
-        no_command.then(|| format!("the command comes after two dashes, as in `lokt {name} build -- make`"))
-    });
+    let guards = matches!(name, "guard" | "run");
+    let no_command = guards && !rest.iter().any(|word| word == "--");
+    let hint = single_dash(command, rest)
+        .map(|flag| format!("flags have two dashes: --{flag}"))
+        .or_else(|| guards.then(|| flock_habits::hint(rest)).flatten())
+        .or_else(|| {
+            no_command.then(|| format!("the command comes after two dashes, as in `lokt {name} build -- make`"))
+        });
     if asks_for_json(rest) {
         let message: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let message = message.join(" ");
