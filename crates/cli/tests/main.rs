@@ -3,6 +3,7 @@
 mod common;
 
 mod child_counts;
+mod completions;
 mod crash_frees;
 mod damaged_state;
 mod discovery;

@@ -41,7 +41,8 @@ pub use freeze::{Drained, Freezing, FrozenNow};
 pub use guard::{Guarded, Guarding, Habits, Notice};
 pub use held::{Held, Lost, NotAcquired, NotReleased, Request};
 pub use locks::{
-    Condition, End, Ended, Entry, EntryState, Grant, Granted, Lokt, Outlook, Pruned, Refusal, Said, Swept, living_parts,
+    Condition, End, Ended, Entry, EntryState, Grant, Granted, KnownNames, Lokt, Outlook, Pruned, Refusal, Said, Swept,
+    living_parts,
 };
 pub use lokt_core::badges::Badges;
 pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};

@@ -161,6 +161,17 @@ pub enum EntryState {
     Unreadable(Error),
 }
 
+/// Names that something is known about, each list in order.
+#[derive(Debug, Default)]
+pub struct KnownNames {
+    /// There is a lock record, of whatever kind.
+    pub locked: Vec<LockName>,
+    /// There is a freeze.
+    pub frozen: Vec<LockName>,
+    /// There is, or was, somebody in line.
+    pub awaited: Vec<LockName>,
+}
+
 /// What `lock` would say, and why.
 #[derive(Debug)]
 pub struct Outlook {
@@ -410,6 +421,14 @@ impl Lokt {
         let freezes = parallel::map(&self.names(FREEZES_DIR)?, freeze);
         // What vanished between the listing and the look is not there.
         Ok(locks.into_iter().chain(freezes).flatten().collect())
+    }
+
+    /// The names that something is known about: three listings, no record is read.
+    pub fn known_names(&self) -> Result<KnownNames, Error> {
+        let lines = self.disk.list(LINE_DIR).at("list", &self.root, LINE_DIR)?;
+        let mut awaited: Vec<LockName> = lines.iter().filter_map(|line| LockName::new(line).ok()).collect();
+        awaited.sort_unstable();
+        Ok(KnownNames { locked: self.names(LOCKS_DIR)?, frozen: self.names(FREEZES_DIR)?, awaited })
     }
 
     /// Is there a live hold on `name`? What can't be read is an error, never a no.

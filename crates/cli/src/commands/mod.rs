@@ -3,6 +3,8 @@
 //! [`SECTIONS`] is the table of all commands. Dispatch, help, completions and man pages are made from it, so a command that has its row
 //! there is everywhere. The rows are functions: only the parser of the command that runs is built, because that takes longer than a lock.
 
+mod complete;
+mod completions;
 mod deny;
 mod exists;
 mod fence;
@@ -78,6 +80,7 @@ const SECTIONS: &[Section] = &[
     Section {
         title: "About lokt",
         rows: &[
+            row!(completions),
             row!(root),
             row!(version, "--version", "-V"),
             Row {
@@ -95,6 +98,8 @@ pub(crate) fn run(words: &[OsString]) -> Report {
     let Some((first, rest)) = words.split_first() else { return help::no_command() };
     match first.to_str().and_then(find) {
         Some((word, row)) => (row.run)(word, rest),
+        // What the scripts of `completions` call; for nobody to type, so it isn't in the table.
+        None if first == "complete" => complete::run(rest),
         None => help::unknown(first, rest),
     }
 }
