@@ -13,6 +13,7 @@ mod context;
 mod exit;
 mod members;
 mod report;
+mod roff;
 mod show;
 
 /// Where the C library's start-up code goes.

@@ -26,6 +26,7 @@ mod hostile;
 mod hostile_line;
 mod in_order;
 mod lock;
+mod man;
 mod mutex;
 mod namespaces;
 mod no_clock_trust;

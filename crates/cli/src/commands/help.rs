@@ -103,7 +103,7 @@ pub(super) fn about(topics: &[OsString]) -> Report {
         [topic] => match topic.to_str().and_then(find) {
             Some((_, row)) if row.name == "help" => about(&[]),
             Some((word, row)) => (row.run)(word, &["--help".into()]),
-            None => unknown(topic, &[]),
+            None => unknown(topic, Format::of(topic == "--json")),
         },
         [_, extra, ..] => {
             let failure = Failure::usage(format!("unexpected argument '{}' found", clean(&extra.to_string_lossy())));
@@ -113,7 +113,7 @@ pub(super) fn about(topics: &[OsString]) -> Report {
 }
 
 /// Words that are no command.
-pub(super) fn unknown(command: &OsStr, rest: &[OsString]) -> Report {
+pub(super) fn unknown(command: &OsStr, format: Format) -> Report {
     let command = clean(&command.to_string_lossy());
     let message = format!("unknown command: {command}");
     let hint = if command.starts_with('-') {
@@ -122,7 +122,7 @@ pub(super) fn unknown(command: &OsStr, rest: &[OsString]) -> Report {
         let meant = nearest(&command).map(|name| format!("did you mean `lokt {name}`? ")).unwrap_or_default();
         format!("{meant}`lokt help` lists the commands")
     };
-    match Format::of(command == "--json" || asks_for_json(rest)) {
+    match format {
         Format::Json => Failure::usage(message).hint(hint).report(Format::Json),
         // The first line is the one that scripts know from old lokt.
         Format::Text => Report::new(Exit::Usage).note(message).note(format!("hint: {hint}")),

@@ -13,6 +13,7 @@ mod flock_habits;
 mod guard;
 mod help;
 mod lock;
+mod man;
 mod parse;
 mod publish;
 mod queue;
@@ -26,7 +27,7 @@ mod why;
 
 use std::ffi::OsString;
 
-use crate::report::Report;
+use crate::report::{Format, Report};
 
 /// A command.
 pub(crate) struct Row {
@@ -81,6 +82,7 @@ const SECTIONS: &[Section] = &[
         title: "About lokt",
         rows: &[
             row!(completions),
+            row!(man),
             row!(root),
             row!(version, "--version", "-V"),
             Row {
@@ -100,7 +102,7 @@ pub(crate) fn run(words: &[OsString]) -> Report {
         Some((word, row)) => (row.run)(word, rest),
         // What the scripts of `completions` call; for nobody to type, so it isn't in the table.
         None if first == "complete" => complete::run(rest),
-        None => help::unknown(first, rest),
+        None => help::unknown(first, Format::of(first == "--json" || parse::asks_for_json(rest))),
     }
 }
 

@@ -1,0 +1,287 @@
+//! `lokt man`: manual pages, made from the table of commands, so that they say what `--help` says; with exit codes, environment, files
+//! and examples.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ValueHint};
+use serde::Serialize;
+
+use super::{Row, SECTIONS, find, help, rows};
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+use crate::roff::Page;
+use crate::show::clean;
+
+/// Print the manual page of lokt or of a command
+#[derive(clap::Parser)]
+#[command(
+    after_help = "Read one with `lokt man guard | man -l -`. Install all with `lokt man --dir ~/.local/share/man/man1`."
+)]
+pub(crate) struct Args {
+    /// The command; without it, lokt itself
+    command: Option<String>,
+    /// Write all pages into this directory, which is made if it is missing
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "command")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Printed {
+    page: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Written {
+    dir: String,
+    pages: Vec<String>,
+}
+
+/// What is read from the environment, and what a guarded command finds there.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    (
+        "LOKT_ROOT",
+        "The root directory. Otherwise it is `lokt` in the common directory of the git repository, else the nearest `.lokt` upwards, else \
+         `.lokt` here. `lokt root` says which.",
+    ),
+    (
+        "LOKT_OWNER",
+        "Who takes locks, by default whoever is logged in. Equal owners share what `lokt lock` takes: give each agent its own.",
+    ),
+    ("LOKT_AGENT_ID", "Which agent of that owner; shown, and not compared."),
+    (
+        "LOKT_NAME, LOKT_LOCK_ID, LOKT_FENCING_TOKEN, LOKT_HOLDS",
+        "Set for the command of a guard: the lock's name, the id of the hold, its fencing token, and all that the command runs under.",
+    ),
+];
+
+const FILES: [(&str, &str); 4] = [
+    ("ROOT/locks/NAME.json", "A record: present means held."),
+    ("ROOT/freezes/NAME.json", "A freeze: while it lasts nothing is granted under that name."),
+    ("ROOT/audit.log", "What happened, one JSON object per line; `audit.log.1` and so on are older."),
+    ("ROOT/state/", "The token counter, who waits, and what was set aside."),
+];
+
+/// What to type, by command; for lokt itself under its own name.
+const EXAMPLES: [(&str, &[(&str, &str)]); 8] = [
+    (
+        "lokt",
+        &[
+            ("Only one of us builds; the others are told who does.", "lokt guard build -- make"),
+            ("Wait in line for it instead.", "lokt guard build --wait -- make"),
+            ("Who holds what?", "lokt status"),
+        ],
+    ),
+    (
+        "guard",
+        &[
+            (
+                "Wait for at most two minutes, and hold a lease that is renewed while the command runs.",
+                "lokt guard build --ttl 5m --timeout 2m -- make",
+            ),
+            ("Two commands under one lock need a shell.", "lokt guard build -- sh -c 'make && make install'"),
+            (
+                "Hand the fencing token to whatever is written to.",
+                "lokt guard build -- sh -c 'echo \"$LOKT_FENCING_TOKEN\"'",
+            ),
+        ],
+    ),
+    (
+        "lock",
+        &[
+            (
+                "Take a lock that ends by itself after half an hour.",
+                "lokt lock review --ttl 30m --reason 'reviewing the release'",
+            ),
+            ("Take a lock that ends with this shell.", "lokt lock workspace --bind $$"),
+        ],
+    ),
+    ("unlock", &[("Give it back.", "lokt unlock review"), ("Give back everything of mine.", "lokt unlock --all")]),
+    ("status", &[("Everything that is held or frozen, for a program.", "lokt status --json")]),
+    ("queue", &[("Who waits for a lock?", "lokt queue build")]),
+    ("why", &[("What would `lokt lock` say, and what can be done?", "lokt why build")]),
+    ("exists", &[("Go on only if nobody holds it.", "lokt exists build || echo free")]),
+];
+
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    if let Some(dir) = &args.dir {
+        return install(dir, format);
+    }
+    let row = match args.command.as_deref() {
+        None | Some("lokt") => None,
+        Some(word) => match find(word) {
+            Some((_, row)) => Some(row),
+            None => return Ok(help::unknown(word.as_ref(), format)),
+        },
+    };
+    let (page, text) = row.map_or_else(main_page, command_page);
+    let report = Report::new(Exit::Done);
+    Ok(match format {
+        Format::Json => report.json(&Printed { page, text }),
+        Format::Text => report.text(text),
+    })
+}
+
+fn install(dir: &Path, format: Format) -> Result<Report, Failure> {
+    let cant = |what: &str, path: &Path, error: &std::io::Error| {
+        Failure::io(format!("{what} {}: {error}", path.display()), Some("choose a directory that you may write to"))
+    };
+    fs::create_dir_all(dir).map_err(|error| cant("make", dir, &error))?;
+    let mut pages = Vec::new();
+    for (name, text) in std::iter::once(main_page()).chain(rows().map(command_page)) {
+        let path = dir.join(&name);
+        #[expect(clippy::disallowed_methods, reason = "a page is no record: it is made anew when it is damaged")]
+        fs::write(&path, text).map_err(|error| cant("write", &path, &error))?;
+        pages.push(name);
+    }
+    let report = Report::new(Exit::Done);
+    let dir = dir.to_string_lossy();
+    Ok(match format {
+        Format::Text => report.text(format!("{} pages in {}\n", pages.len(), clean(&dir))),
+        Format::Json => report.json(&Written { dir: dir.into_owned(), pages }),
+    })
+}
+
+/// The page of lokt: its file name and its text.
+fn main_page() -> (String, String) {
+    let mut page = Page::new("lokt");
+    page.section("NAME");
+    page.line("lokt - locks with leases and fencing tokens, in plain files");
+    page.section("SYNOPSIS");
+    page.line("`lokt` COMMAND [FLAGS] [ARGUMENTS]");
+    page.section("DESCRIPTION");
+    page.line(
+        "lokt keeps agents, terminals, CI jobs and scripts from working on the same thing at the same time: named locks with leases, \
+         fencing tokens and an audit log, in plain files, without a daemon.",
+    );
+    page.paragraph("Flags may stand anywhere before `--`. Every command but `help` takes `--json`.");
+    page.paragraph(
+        "A duration is written like `90`, `1500ms`, `90s`, `5m`, `1h30m` or `2d`; a number alone is seconds.",
+    );
+    page.section("COMMANDS");
+    for section in SECTIONS {
+        page.subsection(section.title);
+        for row in section.rows {
+            page.entry(&format!("lokt-{}(1)", row.name), &about(row));
+        }
+    }
+    common_sections(&mut page, "lokt");
+    page.section("FILES");
+    for (path, meaning) in FILES {
+        page.entry(path, meaning);
+    }
+    ("lokt.1".to_owned(), page.finish())
+}
+
+/// The page of a command: its file name and its text.
+fn command_page(row: &'static Row) -> (String, String) {
+    let mut parser = (row.parser)();
+    parser.build();
+    let name = format!("lokt-{}", row.name);
+    let mut page = Page::new(&name);
+    page.section("NAME");
+    page.line(&format!("{name} - {}", about(row).replace('`', "")));
+    page.section("SYNOPSIS");
+    synopsis(&mut page, &mut parser);
+    page.section("DESCRIPTION");
+    page.line(&format!(
+        "{}.",
+        parser.get_long_about().or(parser.get_about()).map(ToString::to_string).unwrap_or_default()
+    ));
+    for alias in row.aliases {
+        page.paragraph(&format!("`lokt {alias}` is the same."));
+    }
+    arguments(&mut page, &parser);
+    for sub in parser.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+        page.section(&format!("lokt {} {}", row.name, sub.get_name()));
+        synopsis(&mut page, sub);
+        page.paragraph(&sub.get_about().map(ToString::to_string).unwrap_or_default());
+        arguments(&mut page, sub);
+    }
+    if let Some(notes) = parser.get_after_help() {
+        page.section("NOTES");
+        for line in notes.to_string().lines() {
+            page.paragraph(line);
+        }
+    }
+    common_sections(&mut page, row.name);
+    page.section("SEE ALSO");
+    page.line("`lokt`(1)");
+    (format!("{name}.1"), page.finish())
+}
+
+/// The summary of a command.
+fn about(row: &Row) -> String {
+    (row.parser)().get_about().map(ToString::to_string).unwrap_or_default()
+}
+
+fn synopsis(page: &mut Page, parser: &mut clap::Command) {
+    let usage = parser.render_usage().to_string();
+    page.line(usage.trim_start_matches("Usage:"));
+}
+
+fn arguments(page: &mut Page, parser: &clap::Command) {
+    let (words, flags): (Vec<&Arg>, Vec<&Arg>) =
+        parser.get_arguments().filter(|arg| !arg.is_hide_set()).partition(|arg| arg.is_positional());
+    for (title, arguments) in [("ARGUMENTS", words), ("OPTIONS", flags)] {
+        if !arguments.is_empty() {
+            page.section(title);
+        }
+        for argument in arguments {
+            page.entry(&term(argument), &meaning(argument));
+        }
+    }
+}
+
+/// `-E, --conflict-exit-code <CODE>`
+fn term(argument: &Arg) -> String {
+    match (argument.get_short(), argument.get_long()) {
+        (Some(short), Some(_)) => format!("-{short}, {argument}"),
+        _ => argument.to_string(),
+    }
+}
+
+/// What an argument is for, and which values it can have.
+fn meaning(argument: &Arg) -> String {
+    if argument.get_id() == "help" {
+        // Its own text speaks of the other form of itself.
+        return "Show this as a short text.".to_owned();
+    }
+    let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut text = format!("{help}.");
+    let values: Vec<_> = argument.get_possible_values().into_iter().filter(|value| !value.is_hide_set()).collect();
+    let named: Vec<String> = values
+        .iter()
+        .map(|value| match value.get_help() {
+            Some(help) => format!("`{}` ({help})", value.get_name()),
+            None => format!("`{}`", value.get_name()),
+        })
+        .collect();
+    if argument.get_action().takes_values() && !named.is_empty() {
+        text = format!("{text} One of {}.", named.join(", "));
+    }
+    let defaults: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if argument.get_action().takes_values() && !defaults.is_empty() {
+        text = format!("{text} The default is `{}`.", defaults.join(" "));
+    }
+    text
+}
+
+fn common_sections(page: &mut Page, name: &str) {
+    if let Some((_, examples)) = EXAMPLES.iter().find(|(of, _)| *of == name) {
+        page.section("EXAMPLES");
+        for (what, code) in *examples {
+            page.paragraph(what);
+            page.example(code);
+        }
+    }
+    page.section("EXIT STATUS");
+    for (exit, meaning) in Exit::ALL {
+        page.entry(&exit.code().to_string(), &format!("{meaning}."));
+    }
+    page.section("ENVIRONMENT");
+    for (variable, meaning) in ENVIRONMENT {
+        page.entry(variable, meaning);
+    }
+}
