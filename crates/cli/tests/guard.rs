@@ -74,7 +74,7 @@ fn the_help_of_guard_names_every_flag() {
     }
     root.run("a", "help")
         .exits(0, "help is no error")
-        .says("guard <name...> -- <command...>", "it is the first command");
+        .says("guard <NAME>... -- <COMMAND>...", "it is the first command");
     assert!(!root.path().exists(), "help touches nothing");
 }
 

@@ -269,7 +269,7 @@ fn the_suggested_commands_can_be_typed_as_they_are() {
         let Some(suggestions) = json["suggestions"].as_array() else { continue };
         for suggestion in suggestions.iter().filter_map(Value::as_str) {
             let Some(words) = suggestion.strip_prefix("lokt ") else {
-                let advice = suggestion.starts_with("Wait ") || suggestion.starts_with("Look at ");
+                let advice = ["Wait ", "Look at ", "Ask "].iter().any(|word| suggestion.starts_with(word));
                 assert!(advice, "a suggestion is a command, or says what to do: {suggestion}");
                 continue;
             };

@@ -19,7 +19,7 @@ use crate::show::{quoted, until};
 )]
 pub(crate) struct Args {
     /// What to do
-    #[arg(value_parser = ["check"])]
+    #[arg(value_name = "check", value_parser = ["check"])]
     action: String,
     /// The lock's name; without it, the locks of the guard that this runs under
     name: Option<String>,
