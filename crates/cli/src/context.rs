@@ -17,6 +17,8 @@ pub(crate) struct Context {
     pub(crate) named_owner: bool,
     /// The holds that we run under.
     pub(crate) holds: Badges,
+    /// The current directory.
+    pub(crate) here: PathBuf,
 }
 
 impl Context {
@@ -45,7 +47,7 @@ impl Context {
         let named_owner = owner.is_some();
         let me = lokt::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
         let holds = text("LOKT_HOLDS").map(|holds| Badges::parse(&holds)).unwrap_or_default();
-        Ok(Self { root: surroundings.find_root(), me, named_owner, holds })
+        Ok(Self { root: surroundings.find_root(), me, named_owner, holds, here: surroundings.cwd })
     }
 
     /// What a command that acts under a token claims to hold: `name` with `token`; without a token, with the one that the guard got

@@ -32,6 +32,7 @@ mod namespaces;
 mod no_clock_trust;
 mod owners;
 mod plain_renames;
+mod prime;
 mod process_limit;
 mod processes;
 mod queue;

@@ -15,6 +15,7 @@ mod help;
 mod lock;
 mod man;
 mod parse;
+mod prime;
 mod publish;
 mod queue;
 mod root;
@@ -81,6 +82,7 @@ const SECTIONS: &[Section] = &[
     Section {
         title: "About lokt",
         rows: &[
+            row!(prime),
             row!(completions),
             row!(man),
             row!(root),
