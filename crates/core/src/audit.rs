@@ -1,4 +1,4 @@
-//! What happened, as one JSON line of the audit log.
+//! What happened, as one JSON line of the audit log; and such a line, read again.
 //!
 //! `owner`, `host`, `pid` and `agent_id` are the actor's; a victim is named in `extra` (`pruned_*`). Every event that is about a hold
 //! carries its token there too, which is how tokens are found again when the counter is lost.
@@ -8,15 +8,33 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::decide::{Broken, Cause, Decision};
 use crate::denial::{Denial, Staleness};
 use crate::hold::{Fence, Hold, Identity, PartKind};
-use crate::time::show_wall;
+use crate::time::{parse_wall, show_wall};
 
 /// No audit line is longer than this.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// Everything that can happen.
+pub const EVENTS: [&str; 14] = [
+    "acquire",
+    "renew",
+    "deny",
+    "release",
+    "force-break",
+    "stale-break",
+    "corrupt-break",
+    "auto-prune",
+    "freeze",
+    "unfreeze",
+    "force-unfreeze",
+    "freeze-deny",
+    "publish",
+    "token-rebase",
+];
 
 /// One event. Members in the order in which they are written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -262,4 +280,81 @@ pub fn token_in(line: &[u8]) -> Option<Fence> {
     }
     let line: Line = serde_json::from_slice(line).ok()?;
     Fence::new(line.extra.fencing_token?)
+}
+
+/// A line of the log as it is read, whoever wrote it.
+///
+/// It has a time, an event and a name; the rest may be missing or of another kind, and then isn't there. Members that nobody here knows
+/// are in the text.
+#[derive(Debug, Clone)]
+pub struct Line<'a> {
+    /// As it is in the file, without what surrounds the object.
+    pub text: &'a str,
+    /// When.
+    pub at: Timestamp,
+    members: Map<String, Value>,
+}
+
+impl<'a> Line<'a> {
+    /// Reads a line; `None` if it tells of no event.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let text = core::str::from_utf8(bytes).ok()?.trim_ascii();
+        let members: Map<String, Value> = serde_json::from_str(text).ok()?;
+        let at = parse_wall(members.get("ts")?.as_str()?)?;
+        let line = Self { text, at, members };
+        (line.member("event").is_some() && line.member("name").is_some()).then_some(line)
+    }
+
+    /// What happened.
+    pub fn event(&self) -> &str {
+        self.text_of("event")
+    }
+
+    /// To which lock.
+    pub fn name(&self) -> &str {
+        self.text_of("name")
+    }
+
+    /// A member that is a text; empty if it is none.
+    pub fn text_of(&self, key: &str) -> &str {
+        self.member(key).unwrap_or_default()
+    }
+
+    /// A member that is a number; 0 if it is none.
+    pub fn number(&self, key: &str) -> i64 {
+        self.members.get(key).and_then(Value::as_i64).unwrap_or(0)
+    }
+
+    /// A member of `extra`.
+    pub fn extra(&self, key: &str) -> Option<&Value> {
+        self.members.get("extra")?.get(key)
+    }
+
+    fn member(&self, key: &str) -> Option<&str> {
+        self.members.get(key)?.as_str()
+    }
+}
+
+/// Which lines are wanted. Of each kind any may match; an empty list asks for all.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Not before this.
+    pub since: Option<Timestamp>,
+    /// Of these locks.
+    pub names: Vec<String>,
+    /// By these owners, as actors.
+    pub owners: Vec<String>,
+    /// These events.
+    pub events: Vec<String>,
+}
+
+impl Filter {
+    /// Is this line wanted?
+    pub fn wants(&self, line: &Line<'_>) -> bool {
+        let any = |list: &[String], text: &str| list.is_empty() || list.iter().any(|one| one == text);
+        self.since.is_none_or(|since| line.at >= since)
+            && any(&self.names, line.name())
+            && any(&self.owners, line.text_of("owner"))
+            && any(&self.events, line.event())
+    }
 }

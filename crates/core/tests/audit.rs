@@ -7,7 +7,7 @@ mod common {
 
 use common::askers::asker;
 use common::holds::{at, fence, stored};
-use lokt_core::audit::{Event, LINE_BYTES_MAX, events, token_in};
+use lokt_core::audit::{EVENTS, Event, Filter, LINE_BYTES_MAX, Line, events, token_in};
 use lokt_core::decide::{Broken, Cause, Decision};
 use lokt_core::denial::{Denial, Holder, Staleness};
 use lokt_core::hold::{Hold, Identity, LockId, PartKind};
@@ -333,4 +333,104 @@ fn no_line_is_longer_than_readers_take() {
     let line = Event::new("acquire", "x", &me, jiff::Timestamp::UNIX_EPOCH).encode();
     let read: Event = serde_json::from_slice(&line).expect("an event");
     assert_eq!(read.owner, long, "nothing is cut without need");
+}
+
+#[test]
+fn every_event_that_a_decision_leaves_is_a_known_one() {
+    let decisions = [
+        commit(Some(next()), Cause::Acquire, Some(Broken::Stale(Staleness::Expired))),
+        commit(Some(next()), Cause::Acquire, Some(Broken::Corrupt)),
+        commit(Some(next()), Cause::Renew, None),
+        commit(None, Cause::Release(PartKind::Owner), None),
+        commit(None, Cause::ForceBreak, None),
+        commit(None, Cause::StaleBreak, None),
+        commit(None, Cause::CorruptBreak, None),
+        commit(None, Cause::Prune, None),
+        Decision::Deny(Denial::Held(holder(victim()))),
+        Decision::Deny(Denial::Frozen(None)),
+    ];
+    for decision in decisions {
+        for event in events(&decision, Some(&victim()), None, "build", &asker("alice"), at("2026-11-15T18:00:00Z")) {
+            assert!(EVENTS.contains(&event.event.as_str()), "{} can be asked for", event.event);
+        }
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let event = Event::new("deny", "build", &asker("alice"), at("2026-11-15T18:00:00.25Z")).with("holder_pid", 7);
+    let bytes = event.encode();
+    let line = Line::parse(&bytes).expect("it is an event");
+    assert_eq!(
+        (line.event(), line.name(), line.text_of("owner"), line.number("pid")),
+        ("deny", "build", "alice", 4242)
+    );
+    assert_eq!(line.at, at("2026-11-15T18:00:00.25Z"));
+    assert_eq!(line.extra("holder_pid"), Some(&json!(7)));
+    assert_eq!(format!("{}\n", line.text).as_bytes(), bytes, "the text is the line without its newline");
+}
+
+#[test]
+fn a_line_needs_a_time_an_event_and_a_name_and_nothing_else() {
+    let line = Line::parse(br#" {"ts":"2026-11-15T13:00:00-05:00","event":"x","name":"","pid":"7","new":[1]} "#);
+    let line = line.expect("members of another kind are not there");
+    assert_eq!((line.number("pid"), line.text_of("owner"), line.extra("a")), (0, "", None));
+    assert_eq!(line.at, at("2026-11-15T18:00:00Z"), "any offset will do");
+    assert!(line.text.starts_with('{') && line.text.ends_with('}'), "what surrounds the object is cut off");
+    for text in [
+        "",
+        " ",
+        "null",
+        "[]",
+        "7",
+        "{}",
+        r#"{"event":"x","name":"y"}"#,
+        r#"{"ts":"yesterday","event":"x","name":"y"}"#,
+        r#"{"ts":1,"event":"x","name":"y"}"#,
+        r#"{"ts":"2026-11-15T18:00:00Z","event":"x"}"#,
+        r#"{"ts":"2026-11-15T18:00:00Z","event":7,"name":"y"}"#,
+        r#"{"ts":"2026-11-15T18:00:00Z","event":"x","name":"y""#,
+        r#"{"ts":"2026-11-15T18:00:00Z","event":"x","name":"y"}{}"#,
+    ] {
+        assert!(Line::parse(text.as_bytes()).is_none(), "{text} tells of no event");
+    }
+    let mut torn = br#"{"ts":"2026-11-15T18:00:00Z","event":"x","name":"y","z":"?"}"#.to_vec();
+    assert!(Line::parse(&torn).is_some(), "it is an event");
+    let place = torn.iter().position(|byte| *byte == b'?').expect("it is there");
+    torn[place] = 0xff;
+    assert!(Line::parse(&torn).is_none(), "what is no text is no event, wherever it is");
+}
+
+#[test]
+fn a_filter_wants_any_of_each_list_and_all_lists() {
+    let line = |event: &str, name: &str, owner: &str| {
+        Event::new(event, name, &asker(owner), at("2026-11-15T18:00:00Z")).with("pruned_owner", "victim").encode()
+    };
+    let of = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let filter = Filter {
+        since: None,
+        names: of(&["a", "b"]),
+        owners: of(&["alice", "bob"]),
+        events: of(&["acquire", "release"]),
+    };
+    let wants = |filter: &Filter, bytes: &[u8]| filter.wants(&Line::parse(bytes).expect("it is an event"));
+    for (event, name, owner, wanted) in [
+        ("acquire", "a", "alice", true),
+        ("release", "b", "bob", true),
+        ("renew", "a", "alice", false),
+        ("acquire", "c", "alice", false),
+        ("acquire", "a", "carol", false),
+        ("acquire", "A", "alice", false),
+    ] {
+        assert_eq!(wants(&filter, &line(event, name, owner)), wanted, "{event} of {name} by {owner}");
+    }
+    assert!(wants(&Filter::default(), &line("whatever", "z", "z")), "without lists everything is wanted");
+    let victim = Filter { owners: of(&["victim"]), ..Filter::default() };
+    assert!(!wants(&victim, &line("auto-prune", "a", "alice")), "an owner is who did it, not to whom");
+    for (since, wanted) in
+        [("2026-11-15T17:59:59Z", true), ("2026-11-15T18:00:00Z", true), ("2026-11-15T18:00:00.000000001Z", false)]
+    {
+        let filter = Filter { since: Some(at(since)), ..Filter::default() };
+        assert_eq!(wants(&filter, &line("acquire", "a", "alice")), wanted, "since {since}");
+    }
 }
