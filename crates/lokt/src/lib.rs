@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod audit_log;
 mod deadlock;
 mod error;
 mod fence;
@@ -34,6 +35,7 @@ mod store;
 pub mod sys;
 mod wait;
 
+pub use audit_log::{Follower, Found};
 pub use deadlock::Link;
 pub use error::{Error, ErrorKind};
 pub use fence::{Fenced, Publishing};
@@ -44,6 +46,7 @@ pub use locks::{
     Condition, End, Ended, Entry, EntryState, Grant, Granted, KnownNames, Lokt, Outlook, Pruned, Refusal, Said, Swept,
     living_parts,
 };
+pub use lokt_core::audit::{EVENTS, Filter, LINE_BYTES_MAX, Line};
 pub use lokt_core::badges::Badges;
 pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};
 pub use lokt_core::denial::{Denial, Holder, Staleness};

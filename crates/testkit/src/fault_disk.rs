@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lokt::sys::bell::Bell;
-use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, PulseFile, Stamp, Unlock};
+use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock};
 
 /// What happens at the chosen call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +107,10 @@ fn dead() -> io::Error {
 impl Disk for FaultDisk {
     fn read(&self, path: &str, limit: usize) -> io::Result<Entry> {
         self.run(|| self.inner.read(path, limit))
+    }
+
+    fn open(&self, path: &str) -> io::Result<Opening> {
+        self.run(|| self.inner.open(path))
     }
 
     fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lokt::sys::bell::Bell;
-use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, PulseFile, Stamp, Unlock};
+use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock};
 
 /// Called before each call that changes or looks at a path, with the call's name and its first path. An error is the call's answer.
 pub type Hook = dyn Fn(&str, &str) -> io::Result<()> + Send + Sync;
@@ -28,6 +28,11 @@ impl Disk for HookDisk {
     fn read(&self, path: &str, limit: usize) -> io::Result<Entry> {
         (self.hook)("read", path)?;
         self.inner.read(path, limit)
+    }
+
+    fn open(&self, path: &str) -> io::Result<Opening> {
+        (self.hook)("open", path)?;
+        self.inner.open(path)
     }
 
     fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>> {

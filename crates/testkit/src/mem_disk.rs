@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lokt::sys::bell::Bell;
-use lokt::sys::disk::{Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, PulseFile, Stamp, Unlock};
+use lokt::sys::disk::{
+    Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock,
+};
 
 /// ext4's magic number.
 const EXT4: u64 = 0xef53;
@@ -116,6 +118,16 @@ impl MemDisk {
         state.durable_names.insert(path.into(), ino);
     }
 
+    /// Somebody empties a file.
+    pub fn truncate(&self, path: &str) {
+        let mut state = self.state();
+        if let Some(ino) = state.names.get(path).copied()
+            && let Some(file) = state.files.get_mut(&ino)
+        {
+            file.bytes.clear();
+        }
+    }
+
     /// Somebody deletes a file, or everything below a directory, durably.
     pub fn delete(&self, path: &str) {
         let gone = |name: &String| name == path || name.starts_with(&format!("{path}/"));
@@ -167,6 +179,11 @@ impl Disk for MemDisk {
             return Ok(Entry::TooBig(bytes.len() as u64));
         }
         Ok(Entry::File(Content { bytes, stamp: state.stamp(*ino) }))
+    }
+
+    fn open(&self, path: &str) -> io::Result<Opening> {
+        let ino = self.state().names.get(path).copied();
+        Ok(ino.map_or(Opening::Missing, |ino| Opening::File(Box::new(MemReader { disk: self.clone(), ino }))))
     }
 
     fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>> {
@@ -336,6 +353,26 @@ impl NewFile for MemFile {
 impl Drop for MemFile {
     fn drop(&mut self) {
         self.disk.state().locked_files.retain(|ino| *ino != self.ino);
+    }
+}
+
+struct MemReader {
+    disk: MemDisk,
+    ino: u64,
+}
+
+impl OpenFile for MemReader {
+    fn stamp(&self) -> io::Result<Stamp> {
+        Ok(self.disk.state().stamp(self.ino))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let state = self.disk.state();
+        let bytes = &state.files[&self.ino].bytes;
+        let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
     }
 }
 

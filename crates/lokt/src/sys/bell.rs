@@ -73,3 +73,9 @@ pub fn sleep_on(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bo
     }
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
+
+/// Takes away what a descriptor that doesn't block has to say, so that it can be slept on again.
+pub fn drain(fd: impl AsFd) {
+    let mut buffer = [0_u8; 4096];
+    while rustix::io::read(&fd, &mut buffer).is_ok_and(|got| got > 0) {}
+}

@@ -46,6 +46,24 @@ pub enum Entry {
     TooBig(u64),
 }
 
+/// A regular file that is open for reading. It stays the same one when it is renamed or removed, and its inode isn't given to another.
+pub trait OpenFile: Send {
+    /// Which file, and how long it is now.
+    fn stamp(&self) -> io::Result<Stamp>;
+    /// Reads at `at` as much as there is and fits; 0 at the end.
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+}
+
+/// What an attempt to open a file gave.
+pub enum Opening {
+    /// Nothing is there.
+    Missing,
+    /// Something that is no regular file; the text says what.
+    NotRegular(&'static str),
+    /// A regular file.
+    File(Box<dyn OpenFile>),
+}
+
 /// An open file that was just created.
 pub trait NewFile: Send {
     /// Makes its content durable.
@@ -97,6 +115,8 @@ pub struct Mount {
 pub trait Disk: Send + Sync {
     /// Reads a file of at most `limit` bytes.
     fn read(&self, path: &str, limit: usize) -> io::Result<Entry>;
+    /// Opens a file of any length, to be read bit by bit.
+    fn open(&self, path: &str) -> io::Result<Opening>;
     /// The last `limit` bytes of a file; nothing of a missing one.
     fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>>;
     /// Creates a file that must not exist and writes it.

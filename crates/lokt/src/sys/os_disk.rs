@@ -15,7 +15,9 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 
 use super::bell::Bell;
-use super::disk::{Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, PulseFile, Stamp, Unlock};
+use super::disk::{
+    Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock,
+};
 use super::flock::{OsUnlock, flock_now, flock_within};
 use super::os_dirs::{Missing, Opened, PLAIN, kind_of, make_root, open_dir, rename_new_at};
 use super::pulse_file::OsPulse;
@@ -84,6 +86,28 @@ impl OsDisk {
         }
     }
 
+    /// Opens what is at `path` for reading, if it is a regular file.
+    fn open_regular(&self, path: &str) -> io::Result<Regular> {
+        let opened = self.within(path, Missing::Fail, |dir, name| {
+            match retry_on_intr(|| openat(dir, name, OFlags::RDONLY | PLAIN, Mode::empty())) {
+                Err(Errno::LOOP) => Ok(Err("a symbolic link")),
+                Err(Errno::NXIO) => Ok(Err("a socket")),
+                done => Ok(Ok(done?)),
+            }
+        });
+        let fd = match opened {
+            Ok(Ok(fd)) => fd,
+            Ok(Err(kind)) => return Ok(Regular::No(kind)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Regular::Missing),
+            Err(error) => return Err(error),
+        };
+        let stat = fstat(&fd)?;
+        Ok(match kind_of(&stat) {
+            Some(kind) => Regular::No(kind),
+            None => Regular::Yes(fd, stamp_of(&stat)),
+        })
+    }
+
     fn within_both(
         &self,
         from: &str,
@@ -94,6 +118,13 @@ impl OsDisk {
             self.within(to, Missing::Make, |to_dir, to_name| work(from_dir, from_name, to_dir, to_name))
         })
     }
+}
+
+/// What an attempt to open a regular file gave.
+enum Regular {
+    Missing,
+    No(&'static str),
+    Yes(OwnedFd, Stamp),
 }
 
 fn stamp_of(stat: &Stat) -> Stamp {
@@ -124,24 +155,11 @@ pub(super) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> 
 
 impl Disk for OsDisk {
     fn read(&self, path: &str, limit: usize) -> io::Result<Entry> {
-        let opened = self.within(path, Missing::Fail, |dir, name| {
-            match retry_on_intr(|| openat(dir, name, OFlags::RDONLY | PLAIN, Mode::empty())) {
-                Err(Errno::LOOP) => Ok(Err("a symbolic link")),
-                Err(Errno::NXIO) => Ok(Err("a socket")),
-                done => Ok(Ok(done?)),
-            }
-        });
-        let fd = match opened {
-            Ok(Ok(fd)) => fd,
-            Ok(Err(kind)) => return Ok(Entry::NotRegular(kind)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entry::Missing),
-            Err(error) => return Err(error),
+        let (fd, stamp) = match self.open_regular(path)? {
+            Regular::Missing => return Ok(Entry::Missing),
+            Regular::No(kind) => return Ok(Entry::NotRegular(kind)),
+            Regular::Yes(fd, stamp) => (fd, stamp),
         };
-        let stat = fstat(&fd)?;
-        if let Some(kind) = kind_of(&stat) {
-            return Ok(Entry::NotRegular(kind));
-        }
-        let stamp = stamp_of(&stat);
         // Records are replaced, never appended to: a file of the size that it says is read in full, and one read is enough.
         let mut bytes = Vec::with_capacity(READ_BYTES);
         loop {
@@ -158,20 +176,20 @@ impl Disk for OsDisk {
         }
     }
 
+    fn open(&self, path: &str) -> io::Result<Opening> {
+        Ok(match self.open_regular(path)? {
+            Regular::Missing => Opening::Missing,
+            Regular::No(kind) => Opening::NotRegular(kind),
+            Regular::Yes(fd, _) => Opening::File(Box::new(OsOpenFile(fd))),
+        })
+    }
+
     fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>> {
-        let opened = self.within(path, Missing::Fail, |dir, name| {
-            Ok(retry_on_intr(|| openat(dir, name, OFlags::RDONLY | PLAIN, Mode::empty()))?)
-        });
-        let fd = match opened {
-            Ok(fd) => fd,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+        let (fd, size) = match self.open_regular(path)? {
+            Regular::Missing => return Ok(Vec::new()),
+            Regular::No(kind) => return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}"))),
+            Regular::Yes(fd, stamp) => (fd, stamp.size),
         };
-        let stat = fstat(&fd)?;
-        if let Some(kind) = kind_of(&stat) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}")));
-        }
-        let size = stamp_of(&stat).size;
         let mut at = size.saturating_sub(limit as u64);
         let mut bytes = Vec::new();
         while bytes.len() < limit {
@@ -452,6 +470,18 @@ impl OsDisk {
         let holder = self.mutex_file().and_then(|fd| Ok(fstat(&fd)?)).ok();
         let holder = holder.and_then(|stat| proc_locks::holder_of(stat.st_dev, stat.st_ino));
         NoMutex::Busy(holder.unwrap_or_else(|| "a process that can't be seen from here".into()))
+    }
+}
+
+struct OsOpenFile(OwnedFd);
+
+impl OpenFile for OsOpenFile {
+    fn stamp(&self) -> io::Result<Stamp> {
+        Ok(stamp_of(&fstat(&self.0)?))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        Ok(retry_on_intr(|| rustix::io::pread(&self.0, &mut *buffer, at))?)
     }
 }
 
