@@ -15,6 +15,7 @@ mod members;
 mod report;
 mod roff;
 mod show;
+mod stream;
 
 /// Where the C library's start-up code goes.
 #[cfg(not(test))]

@@ -2,6 +2,7 @@
 
 mod common;
 
+mod audit;
 mod child_counts;
 mod completions;
 mod crash_frees;

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use crate::common::{Root, put};
 
-const COMMANDS: [&str; 9] = ["guard", "lock", "unlock", "status", "queue", "exists", "why", "root", "version"];
+const COMMANDS: [&str; 10] =
+    ["guard", "lock", "unlock", "status", "queue", "exists", "why", "audit", "root", "version"];
 
 #[test]
 fn no_command_shows_the_help_as_a_usage_error() {

@@ -3,6 +3,8 @@
 //! [`SECTIONS`] is the table of all commands. Dispatch, help, completions and man pages are made from it, so a command that has its row
 //! there is everywhere. The rows are functions: only the parser of the command that runs is built, because that takes longer than a lock.
 
+mod audit;
+mod audit_table;
 mod complete;
 mod completions;
 mod deny;
@@ -78,7 +80,10 @@ const SECTIONS: &[Section] = &[
         title: "Stopping everybody, and keeping the late from writing",
         rows: &[row!(freeze), row!(unfreeze), row!(fence), row!(publish)],
     },
-    Section { title: "Who holds what, and why", rows: &[row!(status), row!(queue), row!(exists), row!(why)] },
+    Section {
+        title: "Who holds what, and why",
+        rows: &[row!(status), row!(queue), row!(exists), row!(why), row!(audit)],
+    },
     Section {
         title: "About lokt",
         rows: &[
