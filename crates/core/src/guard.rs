@@ -148,6 +148,13 @@ pub enum Warning {
     },
     /// We were told to end while waiting for what the command left behind: it keeps the lock.
     LeftBehind,
+    /// The lock is as it should be, something beside it isn't: its line in the audit log. Said by the shell; the machine doesn't know.
+    Beside {
+        /// Of which hold.
+        hold: usize,
+        /// What.
+        what: String,
+    },
 }
 
 /// What to do.

@@ -195,7 +195,9 @@ impl Taken {
     fn give_back(&mut self) {
         self.minders.clear();
         while let Some(grasp) = self.grasps.pop() {
-            if let Outcome::Failed(why) = grasp.release() {
+            let Said { value, warnings } = grasp.release();
+            self.warnings.extend(warnings);
+            if let Outcome::Failed(why) = value {
                 self.warnings.push(why);
             }
         }
@@ -239,20 +241,23 @@ impl Grasp {
     }
 
     /// Gives it back. Whatever comes of it, the pulse stops: what couldn't be given back counts as dead.
-    pub(crate) fn release(mut self) -> Outcome {
+    pub(crate) fn release(mut self) -> Said<Outcome> {
         let proof = self.proof();
         let store = self.lokt.store();
         let mut ask = Ask::release(&self.name, proof.grip, self.seat.take());
         match store.pursue(&mut ask) {
-            Ok(crate::store::change::Outcome::Done(changed)) => match changed.decision {
-                Decision::Deny(Denial::Lost(holder)) => Outcome::Lost(holder),
-                _ => Outcome::Kept { late_ms: None },
-            },
+            Ok(crate::store::change::Outcome::Done(changed)) => {
+                let value = match changed.decision {
+                    Decision::Deny(Denial::Lost(holder)) => Outcome::Lost(holder),
+                    _ => Outcome::Kept { late_ms: None },
+                };
+                Said { value, warnings: changed.warnings }
+            }
             Ok(crate::store::change::Outcome::Waits(_)) => unreachable!("a release doesn't wait"),
             Err(error) => {
                 // The record still names the pulse; without its lock it is the pulse of a dead process.
                 ask.seat.iter().for_each(Seat::let_go);
-                Outcome::Failed(error.to_string())
+                Said { value: Outcome::Failed(error.to_string()), warnings: Vec::new() }
             }
         }
     }
@@ -260,12 +265,12 @@ impl Grasp {
 
 impl Proof {
     /// Begins the lease anew.
-    pub(crate) fn renew(&self) -> Outcome {
+    pub(crate) fn renew(&self) -> Said<Outcome> {
         let changed = match self.lokt.store().change(&self.name, Intent::Renew(self.grip.clone())) {
             Ok(changed) => changed,
-            Err(error) => return Outcome::Failed(error.to_string()),
+            Err(error) => return Said { value: Outcome::Failed(error.to_string()), warnings: Vec::new() },
         };
-        match (changed.decision, changed.before) {
+        let value = match (changed.decision, changed.before) {
             (Decision::Deny(Denial::Lost(holder)), _) => Outcome::Lost(holder),
             (Decision::Commit { .. }, Some(before)) => {
                 let late_ms = match Elapsed::of(&before, &self.lokt.now(), self.lokt.me()).process {
@@ -275,7 +280,8 @@ impl Proof {
                 Outcome::Kept { late_ms }
             }
             _ => Outcome::Kept { late_ms: None },
-        }
+        };
+        Said { value, warnings: changed.warnings }
     }
 
     /// Is it still ours? A look without the mutex.

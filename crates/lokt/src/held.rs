@@ -227,7 +227,7 @@ impl Held {
     /// Renews the lease now, as is done by itself half-way through it. For tests that don't wait so long.
     #[doc(hidden)]
     pub fn renew(&self) -> Outcome {
-        self.proof.renew()
+        self.proof.renew().value
     }
 
     /// Gives it back, and says whether it was held to the end.
@@ -256,7 +256,7 @@ impl Held {
             return Ok(());
         }
         drop(self.minder.take());
-        match grasp.release() {
+        match grasp.release().value {
             Outcome::Kept { .. } => Ok(()),
             Outcome::Lost(holder) => Err(NotReleased::Lost(Lost { holder })),
             Outcome::Failed(why) => Err(NotReleased::Failed(why)),

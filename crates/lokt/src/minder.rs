@@ -32,7 +32,7 @@ impl Minder {
 
     /// Is it ours? A lease that no thread could be had for is begun anew, if nobody else has it.
     pub(crate) fn is_held(&self) -> bool {
-        let outcome = if self.thread.is_some() { self.proof.look() } else { self.proof.renew() };
+        let outcome = if self.thread.is_some() { self.proof.look() } else { self.proof.renew().value };
         !matches!(outcome, Outcome::Lost(_))
     }
 
@@ -70,7 +70,7 @@ fn look_after(
                 match action {
                     Action::Renew(hold) => {
                         let began_ms = now_ms();
-                        events.push(Event::Renewed { hold, began_ms, outcome: proof.renew() });
+                        events.push(Event::Renewed { hold, began_ms, outcome: proof.renew().value });
                     }
                     Action::Look(hold) => events.push(Event::Looked { hold, outcome: proof.look() }),
                     Action::Warn(Warning::Lost { holder, .. }) => return tell(holder),

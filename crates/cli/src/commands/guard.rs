@@ -242,6 +242,7 @@ fn warning(lokt: &Lokt, notice: &Notice<'_>, on_lost: OnLost) -> String {
         Warning::LeftBehind => {
             "not waiting for what the command left behind: it keeps the lock until it ends".to_owned()
         }
+        Warning::Beside { what, .. } => clean(what),
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::process::{
 
 use super::Notice;
 use crate::grasp::{Grasp, Proof};
-use crate::locks::Lokt;
+use crate::locks::{Lokt, Said};
 use crate::sys::bell::{Bell, sleep_on};
 use crate::sys::signals::{Arrived, Blocked, Inbox};
 use crate::sys::terminal::Terminal;
@@ -33,8 +33,9 @@ pub(super) struct Shell {
     terminal: Option<Terminal>,
     /// Rung by renewals and by the last heir of the pulse; made when first needed.
     bell: Option<Bell>,
-    send: mpsc::Sender<Event>,
-    renewals: mpsc::Receiver<Event>,
+    /// What came of a renewal, and what is to be said about it.
+    send: mpsc::Sender<(Event, Vec<String>)>,
+    renewals: mpsc::Receiver<(Event, Vec<String>)>,
     /// Under way while renewals are: a guard that a terminal stops must not take the mutex with it.
     stops: Option<(usize, Blocked)>,
     /// The command has ended; what it left behind may be waited for.
@@ -102,8 +103,11 @@ impl Shell {
             if self.bell.as_ref().is_some_and(Bell::heard) && self.ended && !self.has_heirs() {
                 events.push_back(Event::AllGone);
             }
-            while let Ok(event) = self.renewals.try_recv() {
+            while let Ok((event, warnings)) = self.renewals.try_recv() {
                 self.renewal_is_over();
+                if let Event::Renewed { hold, .. } = event {
+                    self.tell_beside(hold, warnings, tell);
+                }
                 events.push_back(event);
             }
             self.pass_foreground();
@@ -200,7 +204,7 @@ impl Shell {
 
     fn perform(&mut self, action: Action, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
         match action {
-            Action::Renew(hold) => self.renew(hold),
+            Action::Renew(hold) => self.renew(hold, tell),
             Action::Look(hold) => Some(Event::Looked { hold, outcome: self.proofs[hold].look() }),
             Action::Forward(number) => {
                 if let Some(signal) = Signal::from_named_raw(number) {
@@ -213,7 +217,8 @@ impl Shell {
                     Warning::Late { hold, .. }
                     | Warning::RenewalFailed { hold, .. }
                     | Warning::Lost { hold, .. }
-                    | Warning::ReleaseFailed { hold, .. } => *hold,
+                    | Warning::ReleaseFailed { hold, .. }
+                    | Warning::Beside { hold, .. } => *hold,
                     Warning::LeftBehind => 0,
                 };
                 if matches!(warning, Warning::Lost { .. }) {
@@ -233,9 +238,17 @@ impl Shell {
             }
             Action::Release(hold) => self.grasps[hold].take().map(|grasp| {
                 // The record may be somebody else's by now, whoever has it.
-                Event::Released { hold, outcome: grasp.release() }
+                let Said { value: outcome, warnings } = grasp.release();
+                self.tell_beside(hold, warnings, tell);
+                Event::Released { hold, outcome }
             }),
             Action::Finish(_) => None,
+        }
+    }
+
+    fn tell_beside(&self, hold: usize, warnings: Vec<String>, tell: &mut dyn FnMut(&Notice<'_>)) {
+        for what in warnings {
+            tell(&Notice { name: &self.proofs[hold].name, warning: &Warning::Beside { hold, what } });
         }
     }
 
@@ -262,12 +275,17 @@ impl Shell {
     }
 
     /// Renews in a thread, or here if there is none to be had.
-    fn renew(&mut self, hold: usize) -> Option<Event> {
+    fn renew(&mut self, hold: usize, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
         let renewal = move |proof: &Proof| {
             let began_ms = proof.lokt.now().monotonic_ms;
-            Event::Renewed { hold, began_ms, outcome: proof.renew() }
+            let Said { value: outcome, warnings } = proof.renew();
+            (Event::Renewed { hold, began_ms, outcome }, warnings)
         };
-        let Some(bell) = self.bell() else { return Some(renewal(&self.proofs[hold])) };
+        let Some(bell) = self.bell() else {
+            let (event, warnings) = renewal(&self.proofs[hold]);
+            self.tell_beside(hold, warnings, tell);
+            return Some(event);
+        };
         let (under_way, stops) = self.stops.take().unwrap_or_else(|| (0, Blocked::stops()));
         self.stops = Some((under_way + 1, stops));
         let (proof, send, rope) = (self.proofs[hold].clone(), self.send.clone(), bell.rope());
@@ -279,8 +297,9 @@ impl Shell {
         if spawned.is_ok() {
             return None;
         }
-        let event = renewal(&self.proofs[hold]);
+        let (event, warnings) = renewal(&self.proofs[hold]);
         self.renewal_is_over();
+        self.tell_beside(hold, warnings, tell);
         Some(event)
     }
 }
