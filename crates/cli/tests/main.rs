@@ -3,6 +3,7 @@
 mod common;
 
 mod audit;
+mod audited;
 mod child_counts;
 mod completions;
 mod crash_frees;
