@@ -19,7 +19,7 @@ use crate::time::{parse_wall, show_wall};
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Everything that can happen.
-pub const EVENTS: [&str; 14] = [
+pub const EVENTS: [&str; 15] = [
     "acquire",
     "renew",
     "deny",
@@ -33,6 +33,7 @@ pub const EVENTS: [&str; 14] = [
     "force-unfreeze",
     "freeze-deny",
     "publish",
+    "publish-deny",
     "token-rebase",
 ];
 
