@@ -80,6 +80,8 @@ fn every_command_in_it_works_as_it_stands() {
             for code in code(&prime(&root, format)).iter().filter(|code| code.starts_with("lokt ")) {
                 type_it(&root, code);
                 typed += 1;
+                let outside: String = code.split('\'').step_by(2).collect();
+                assert!(!outside.contains(['&', ';', '|']), "all of it is under the lock: {code}");
             }
         }
         for (_, script, _) in operations(&root) {
