@@ -33,6 +33,7 @@ fn every_outcome_of_every_command_leaves_its_events_and_no_others() {
     let newer: Prepare = |root| root.put("locks/x.json", r#"{"version":2}"#);
     let frozen: Prepare = |root| root.put_freeze("x", &go_lease("x", "ops", 600, 600));
     let thawed: Prepare = |root| root.put_freeze("x", &go_lease("x", "ops", 600, -600));
+    let froze: Prepare = |root| drop(root.run("alice", "freeze x --ttl 1h").exits(0, "it isn't frozen"));
     for (before, words, code, events) in [
         (nothing, "lock x", 0, &["acquire"][..]),
         (mine, "lock x", 0, &["renew"]),
@@ -68,6 +69,13 @@ fn every_outcome_of_every_command_leaves_its_events_and_no_others() {
         (expired, "status --prune-expired", 0, &["auto-prune"]),
         (expired, "status x --prune-expired", 0, &["auto-prune"]),
         (thawed, "status --prune-expired", 0, &["auto-prune"]),
+        (nothing, "freeze x --ttl 1h", 0, &["freeze"]),
+        (froze, "freeze x --ttl 2h", 0, &["freeze"]),
+        (frozen, "freeze x --ttl 1h", 2, &["freeze-deny"]),
+        (froze, "unfreeze x", 0, &["unfreeze"]),
+        (frozen, "unfreeze x", 4, &[]),
+        (frozen, "unfreeze x --force", 0, &["force-unfreeze"]),
+        (nothing, "unfreeze x", 3, &[]),
         (held, "status", 0, &[]),
         (held, "why x", 2, &[]),
         (held, "exists x", 0, &[]),
@@ -110,7 +118,7 @@ fn alternates(history: &[Told]) -> Vec<String> {
 
 #[test]
 fn under_load_each_name_has_a_possible_history_and_every_answer_its_event() {
-    const WORKERS: usize = 12;
+    const WORKERS: usize = 24;
     const ROUNDS: usize = 8;
     let place = place();
     let script = r#"
