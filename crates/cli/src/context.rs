@@ -108,6 +108,16 @@ fn text(name: &str) -> Option<String> {
     variable(name).map(|value| value.to_string_lossy().into_owned())
 }
 
+/// `NO_COLOR` is set to something, as <https://no-color.org> has it.
+pub(crate) fn no_colour() -> bool {
+    variable("NO_COLOR").is_some()
+}
+
+/// The terminal doesn't say that it can do more than print.
+pub(crate) fn dumb_terminal() -> bool {
+    variable("TERM").is_none_or(|term| term == "dumb")
+}
+
 /// The login name, else `USER`, else the uid.
 fn default_owner() -> String {
     let uid = || rustix::process::geteuid().as_raw().to_string();

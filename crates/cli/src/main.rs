@@ -12,6 +12,7 @@ mod commands;
 mod context;
 mod exit;
 mod members;
+mod paint;
 mod report;
 mod roff;
 mod show;

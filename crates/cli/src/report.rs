@@ -6,6 +6,7 @@ use lokt::ErrorKind;
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::paint;
 
 /// Text or JSON?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,12 +78,11 @@ impl Report {
             text.push_str(line);
             text.push('\n');
         }
-        let _ = io::stderr().write_all(text.as_bytes());
-        let written = io::stdout().write_all(self.stdout.as_bytes()).and_then(|()| io::stdout().flush());
-        if let Err(error) = written
+        say(&text);
+        if let Err(error) = answer(&self.stdout)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            let _ = writeln!(io::stderr(), "warning: the answer could not be written to stdout: {error}");
+            say(&format!("warning: the answer could not be written to stdout: {error}\n"));
         }
         self.exit
     }
@@ -90,7 +90,20 @@ impl Report {
 
 /// Says something while a command runs.
 pub(crate) fn say(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    if text.is_empty() {
+        return;
+    }
+    let shown = if paint::wanted(&io::stderr()) { paint::conversation(text).into() } else { paint::plain(text) };
+    let _ = io::stderr().write_all(shown.as_bytes());
+}
+
+/// Answers, or a part of it, while a command runs.
+pub(crate) fn answer(text: &str) -> io::Result<()> {
+    // Most answers have no style, and need not ask who reads them.
+    let shown =
+        if text.contains(paint::ESCAPE) && !paint::wanted(&io::stdout()) { paint::plain(text) } else { text.into() };
+    io::stdout().write_all(shown.as_bytes())?;
+    io::stdout().flush()
 }
 
 /// Something went wrong, as opposed to: was refused.

@@ -5,6 +5,7 @@ mod common;
 mod audit;
 mod audited;
 mod child_counts;
+mod colour;
 mod completions;
 mod crash_frees;
 mod damaged_state;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, text};
+use crate::paint;
 use crate::report::{Format, Report};
 use crate::show::{Subject, clean, quoted, reason, refusal, seconds_since, until};
 
@@ -68,13 +69,19 @@ pub(crate) fn report_about(subject: Subject, lokt: &Lokt, name: &str, refused: &
     match format {
         Format::Json => report.json(&blocked(lokt, name, refused, message, hint, now)),
         Format::Text => {
-            let report = report.note(format!("error: {message}")).notes(details(refused, now));
+            let report = report.note(format!("error: {}", with_name(&message, name))).notes(details(refused, now));
             match hint {
                 Some(hint) => report.note(format!("hint: {hint}")),
                 None => report,
             }
         }
     }
+}
+
+/// The message, with the name standing out.
+fn with_name(message: &str, name: &str) -> String {
+    let quoted = quoted(name);
+    message.replacen(&quoted, &paint::name(&quoted), 1)
 }
 
 fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     /// Words that a guard's command line is made of, right or wrong.
-    const WORDS: [&str; 54] = [
+    const WORDS: [&str; 57] = [
         "x",
         "build",
         "a.b",
@@ -307,6 +307,9 @@ mod tests {
         "--reason=",
         "--json",
         "--json=true",
+        "--color",
+        "--color=never",
+        "always",
         "-h",
         "--help",
         "--unknown",
@@ -386,7 +389,13 @@ mod tests {
             assert!(quick(&words(line)).is_none(), "`{line}` must be explained");
             assert!(parse::<Args>("guard", &words(line)).is_err(), "`{line}` can't be run");
         }
-        for line in ["x -E 7 -- true", "x --on-lost stop -- true", "x --ttl=5m -- true", "x --reason=-v -- true"] {
+        for line in [
+            "x -E 7 -- true",
+            "x --on-lost stop -- true",
+            "x --ttl=5m -- true",
+            "x --reason=-v -- true",
+            "x --color never -- true",
+        ] {
             assert!(quick(&words(line)).is_none(), "`{line}` is rare");
             assert!(parse::<Args>("guard", &words(line)).is_ok(), "`{line}` is right");
         }

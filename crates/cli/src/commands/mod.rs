@@ -30,6 +30,7 @@ mod why;
 
 use std::ffi::OsString;
 
+use crate::paint;
 use crate::report::{Format, Report};
 
 /// A command.
@@ -104,6 +105,7 @@ const SECTIONS: &[Section] = &[
 
 /// Runs the command that the words ask for.
 pub(crate) fn run(words: &[OsString]) -> Report {
+    paint::choose(words);
     let Some((first, rest)) = words.split_first() else { return help::no_command() };
     match first.to_str().and_then(find) {
         Some((word, row)) => (row.run)(word, rest),

@@ -2,19 +2,24 @@
 
 use std::ffi::OsString;
 
+use clap::builder::EnumValueParser;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, ArgAction, CommandFactory, Parser};
 
 use super::flock_habits;
 use crate::exit::Exit;
+use crate::paint::Choice;
 use crate::report::{Failure, Format, Report};
 
 const JSON: &str = "json";
 
-/// The parser of a command. Every command takes `--json`.
+/// The parser of a command. Every command takes `--json` and `--color`.
 pub(super) fn parser<A: CommandFactory>(name: &'static str) -> clap::Command {
     let json = Arg::new(JSON).long(JSON).action(ArgAction::SetTrue).help("Answer in JSON");
-    A::command().name(name).bin_name(format!("lokt {name}")).arg(json)
+    // Read before anything else: `paint::choose`.
+    let color = Arg::new("color").long("color").value_name("WHEN").value_parser(EnumValueParser::<Choice>::new());
+    let color = color.hide_possible_values(true).help("Use colours: auto (on a terminal), always or never");
+    A::command().name(name).bin_name(format!("lokt {name}")).args([json, color])
 }
 
 /// Reads the words after a command, and runs it.

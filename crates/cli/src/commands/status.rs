@@ -12,6 +12,7 @@ use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::{kept_by, text};
+use crate::paint::{self, tag};
 use crate::report::{Failure, Format, Report};
 use crate::show::{age, clean, owner_at, quoted, reason, seconds, seconds_since};
 
@@ -270,25 +271,29 @@ fn damage(entry: &Entry) -> Damage {
 }
 
 /// Most rows fit this.
-const ROW_BYTES: usize = 96;
+const ROW_BYTES: usize = 128;
+/// Names are padded to this width.
+const NAME_COLUMNS: usize = 20;
 
 /// One row of the list: name, owner, age, what is special, until when.
 fn row(entry: &Entry, now: Timestamp) -> String {
     let mut row = String::with_capacity(ROW_BYTES);
     let name = clean(&entry.name);
-    let frozen = if entry.is_freeze { " [FROZEN]" } else { "" };
+    let (name, gap) = (paint::name(&name), " ".repeat(NAME_COLUMNS.saturating_sub(name.chars().count())));
+    let frozen = if entry.is_freeze { format!(" [{}]", tag("FROZEN")) } else { String::new() };
     let EntryState::Held(holder) = &entry.state else {
         let damage = damage(entry);
-        let _ = writeln!(row, "{name:<20}  {}{frozen} [{}]", clean(&damage.message), damage.state.to_uppercase());
+        let _ =
+            writeln!(row, "{name}{gap}  {}{frozen} [{}]", clean(&damage.message), tag(&damage.state.to_uppercase()));
         return row;
     };
     let hold = &holder.hold;
-    let _ = write!(row, "{name:<20}  {}  {}{frozen}", owner_at(hold), age(hold.began(), now));
+    let _ = write!(row, "{name}{gap}  {}  {}{frozen}", owner_at(hold), age(hold.began(), now));
     let remaining = if entry.is_freeze { holder.elapsed.left_ms() } else { holder.left_ms() };
     let mark = match (entry.is_freeze, holder.elapsed.is_expired(), holder.liveness) {
-        (_, true, _) => " [EXPIRED]".to_owned(),
-        (false, false, _) if !holder.lives() => " [DEAD]".to_owned(),
-        (false, false, Liveness::Orphan) => " [ORPHAN]".to_owned(),
+        (_, true, _) => format!(" [{}]", tag("EXPIRED")),
+        (false, false, _) if !holder.lives() => format!(" [{}]", tag("DEAD")),
+        (false, false, Liveness::Orphan) => format!(" [{}]", tag("ORPHAN")),
         _ => match remaining {
             Some(ms) => format!("  expires in {}", duration::show_seconds(seconds(ms))),
             None if !entry.is_freeze && ends_with_process(holder) => format!("  until process {} ends", hold.pid),
@@ -319,7 +324,7 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "{:<10}{value}", format!("{label}:"));
     };
-    line("name", &clean(&entry.name));
+    line("name", &paint::name(&clean(&entry.name)));
     line("owner", &clean(&hold.owner));
     if !hold.agent_id.is_empty() {
         line("agent", &clean(&hold.agent_id));
@@ -339,12 +344,12 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
         line("ttl", &format!("{}s", hold.ttl_sec));
     }
     match (hold.expires_at, holder.elapsed.is_expired()) {
-        (Some(end), true) => line("expires", &format!("{} (EXPIRED)", show_wall_seconds(end))),
+        (Some(end), true) => line("expires", &format!("{} ({})", show_wall_seconds(end), tag("EXPIRED"))),
         (Some(end), false) => {
             let left = holder.elapsed.left_ms().map_or(0, seconds);
             line("expires", &format!("{} (in {})", show_wall_seconds(end), duration::show_seconds(left)));
         }
-        (None, true) => line("status", "EXPIRED"),
+        (None, true) => line("status", &tag("EXPIRED")),
         (None, false) if !holder.lives() => {}
         (None, false) => match holder.left_ms() {
             // An old record, or one whose other part has ended: the record doesn't say it, but it does end.
@@ -361,7 +366,7 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
         },
     }
     if !holder.elapsed.is_expired() && !holder.lives() {
-        line("status", "DEAD (its process is gone; the next lock breaks it)");
+        line("status", &format!("{} (its process is gone; the next lock breaks it)", tag("DEAD")));
     }
     if !hold.lock_id.is_empty() {
         line("lock id", &clean(hold.lock_id.as_str()));

@@ -13,6 +13,7 @@ use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, KeeperMembers, kept_by, text};
+use crate::paint::{self, tag};
 use crate::report::{Failure, Format, Report};
 use crate::show::{age, clean, owner_at, quoted, reason, seconds, until};
 
@@ -453,18 +454,20 @@ fn report((exit, why): &(Exit, Why<'_>), format: Format) -> Report {
     if format == Format::Json {
         return report.json(why);
     }
-    let name = quoted(why.name);
+    let name = paint::name(&quoted(why.name));
+    let (free, yours) = (tag("FREE"), tag("YOURS"));
     let mut text = match why.would {
-        "acquire" if why.reasons.is_empty() => format!("Lock {name} is FREE — acquisition would succeed.\n"),
-        "acquire" => format!("Lock {name} is FREE — acquisition would succeed, breaking what is left:\n"),
+        "acquire" if why.reasons.is_empty() => format!("Lock {name} is {free} — acquisition would succeed.\n"),
+        "acquire" => format!("Lock {name} is {free} — acquisition would succeed, breaking what is left:\n"),
         "refresh" if why.ended => {
-            format!("Lock {name} was YOURS and has ended — acquisition would take it again, with a new token:\n")
+            format!("Lock {name} was {yours} and has ended — acquisition would take it again, with a new token:\n")
         }
-        "refresh" => format!("Lock {name} is YOURS — acquisition would refresh it:\n"),
-        _ => format!("Lock {name} is BLOCKED:\n"),
+        "refresh" => format!("Lock {name} is {yours} — acquisition would refresh it:\n"),
+        _ => format!("Lock {name} is {}:\n", tag("BLOCKED")),
     };
     for reason in &why.reasons {
-        let _ = write!(text, "\n  {}\n", reason.label);
+        let label: Vec<String> = reason.label.split(' ').map(tag).collect();
+        let _ = write!(text, "\n  {}\n", label.join(" "));
         for line in &reason.lines {
             let _ = writeln!(text, "    {line}");
         }
