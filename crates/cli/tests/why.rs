@@ -369,3 +369,15 @@ fn what_unlock_would_leave_behind_is_said() {
     said.says(&format!("(ends your part; process {pid} still holds it)\n"), "there are two parts");
     root.run("a", "unlock build").exits(0, "its part ends").notes("still holds it", "as was said");
 }
+
+#[test]
+fn waiting_is_suggested_before_force() {
+    let root = Root::new();
+    root.run("a", "lock build --ttl 5m").exits(0, "it is free");
+    let json = root.run("b", "why build --json").exits(2, "it is held").json();
+    let suggestions: Vec<&str> =
+        json["suggestions"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    let place = |text: &str| suggestions.iter().position(|line| line.contains(text)).expect("it is suggested");
+    assert!(place("lock build --wait") < place("--force"), "who waits takes nothing from anybody: {suggestions:?}");
+    assert!(place("guard build --wait") < place("--force"), "who waits takes nothing from anybody: {suggestions:?}");
+}

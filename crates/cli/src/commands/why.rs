@@ -171,6 +171,8 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, 
         reasons.push(deadlock(cycle));
         suggestions.splice(0..0, deadlock_advice(cycle));
     }
+    // What takes a lock away from somebody is the last thing to try.
+    suggestions.sort_by_key(|suggestion| suggestion.starts_with("lokt unlock --force "));
     let (exit, status, would) = match (&outlook.denial, outlook.refreshes) {
         (Some(denial), _) => (Exit::of_denial(denial), "blocked", "deny"),
         (None, true) => (Exit::Done, "yours", "refresh"),
