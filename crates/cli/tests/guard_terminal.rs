@@ -370,7 +370,7 @@ fn a_wait_on_a_terminal_is_one_line_that_is_kept_up_to_date_and_cleared_at_the_e
     root.run("bob-with-a-rather-long-name", "lock x").exits(0, "it is free");
     let guard = [LOKT, "guard", "x", "--wait", "--", "echo", "the command"];
     let mut terminal = started(&root, "alice", &guard).terminal(60);
-    terminal.shows_after(0, "first in line");
+    terminal.shows_after(0, "waiting for \"x\": next, held by bob-wi…g-name, timeout ");
     // Once a second it says how long it has waited.
     let frames = |terminal: &mut Terminal| terminal.screen().matches("\r\x1b[K").count();
     assert!(wait_until(PATIENCE, || frames(&mut terminal) >= 3), "it is shown again: {:?}", terminal.screen());
@@ -381,12 +381,55 @@ fn a_wait_on_a_terminal_is_one_line_that_is_kept_up_to_date_and_cleared_at_the_e
     assert_eq!(terminal.ends(), 0);
     let screen = terminal.screen();
     let (wait, rest) = screen.rsplit_once("\r\x1b[K").expect("the line is cleared");
-    assert_eq!(rest, "the command\r\n", "nothing of the line is left when the command prints");
+    let (got, printed) = rest.split_once("\r\n").expect("a line that stays");
+    assert!(got.starts_with("got lock \"x\" after "), "a long wait is told of at its end: {rest:?}");
+    assert_eq!(printed, "the command\r\n", "nothing else is left when the command prints");
     assert!(!wait.contains('\n'), "it stays on one line: {screen:?}");
     let lines: Vec<&str> = wait.split("\r\x1b[K").collect();
     assert_eq!(lines[0], "", "nothing was said before it");
-    assert!(lines[1..].iter().all(|line| line.len() < 60 && line.starts_with("waiting for lock")), "{lines:?}");
-    assert!(lines.last().is_some_and(|line| line.len() < 40), "it fits the window that got smaller: {lines:?}");
+    assert!(
+        lines[1..].iter().all(|line| line.chars().count() < 60 && line.starts_with("waiting for \"x\"")),
+        "{lines:?}"
+    );
+    assert!(
+        lines.last().is_some_and(|line| line.chars().count() < 40),
+        "it fits the window that got smaller: {lines:?}"
+    );
+}
+
+#[test]
+fn at_eighty_columns_a_wait_shows_name_place_holder_and_what_is_left() {
+    let root = Root::used();
+    root.run("the-owner-of-the-build", "lock build-and-deploy --ttl 50m").exits(0, "it is free");
+    let mut terminal = started(&root, "alice", &[LOKT, "lock", "build-and-deploy", "--wait"]).terminal(80);
+    let place = terminal.shows_after(0, "waiting for \"build-and-deploy\": next, held by the-o");
+    terminal.shows_after(place, "build (49m");
+    let leases = |terminal: &mut Terminal| {
+        let screen = terminal.screen();
+        let mut leases: Vec<String> =
+            screen.split("build (").skip(1).map(|rest| rest.chars().take(6).collect()).collect();
+        leases.dedup();
+        leases.len()
+    };
+    assert!(wait_until(PATIENCE, || leases(&mut terminal) >= 3), "the lease runs: {:?}", terminal.screen());
+    terminal.types(CTRL_C);
+    assert_eq!(terminal.ends(), 130, "{:?}", terminal.screen());
+    root.put_freeze("x", &super::common::go_lease("x", "ops", 600, 600));
+    let mut terminal = started(&root, "alice", &[LOKT, "lock", "x", "--wait"]).terminal(80);
+    terminal.shows_after(0, "waiting for \"x\": next, frozen by ops (9m5");
+    terminal.types(CTRL_C);
+    assert_eq!(terminal.ends(), 130, "{:?}", terminal.screen());
+}
+
+#[test]
+fn a_short_wait_on_a_terminal_leaves_nothing() {
+    let root = Root::used();
+    root.run("bob", "lock x --ttl 1s").exits(0, "it is free");
+    let mut terminal = on_terminal(&root, "alice", &[LOKT, "guard", "x", "--wait", "--", "echo", "the command"]);
+    assert_eq!(terminal.ends(), 0, "{:?}", terminal.screen());
+    let screen = terminal.screen();
+    let waited_long = screen.contains("waited 2s");
+    assert_eq!(screen.contains("got lock"), waited_long, "two seconds are not long: {screen:?}");
 }
 
 #[test]

@@ -1,17 +1,25 @@
 //! What a waiting command shows: one live line on a terminal; elsewhere a line at the start, one a minute, one at the end.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
-use lokt::{Denial, Inbox, LockName, Lokt, Waiting, duration};
+use lokt::sys::terminal::Size;
+use lokt::{Denial, EntryState, Inbox, LockName, Lokt, Waiting, duration};
 use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
-use crate::show::{Subject, age, owner_at, quoted, refusal, seconds};
+use crate::show::{Subject, age, clean, owner_at, quoted, refusal, seconds};
+use crate::width;
 
 /// Off a terminal, how often a wait says that it still waits.
 const REMINDER: Duration = Duration::from_secs(60);
+/// On a terminal, a wait that was longer than this is worth a line that stays.
+const LONG: Duration = Duration::from_secs(2);
+/// A holder's name is cut to what fits, but not shorter than this.
+const WHO_COLUMNS_MIN: usize = 8;
+/// A lock's name is cut to this.
+const NAME_COLUMNS_MAX: usize = 24;
 /// Moves to the beginning of the line and clears it.
 pub(super) const CLEAR: &str = "\r\x1b[K";
 
@@ -31,9 +39,8 @@ impl<'a> Display<'a> {
     }
 
     pub(crate) fn show(&mut self, waiting: &Waiting<'_>) {
-        if *self.live.get_or_insert_with(|| std::io::stderr().is_terminal()) {
-            let line = self.line(waiting);
-            say(&format!("{CLEAR}{}", fitting(&line)));
+        if *self.live.get_or_insert_with(|| stderr().is_terminal()) {
+            say(&format!("{CLEAR}{}", self.fitting_line(waiting)));
         } else if self.said.is_none_or(|at| waiting.waited >= at + REMINDER) {
             say(&format!("{}\n", self.line(waiting)));
         } else {
@@ -44,16 +51,53 @@ impl<'a> Display<'a> {
 
     /// The wait is over.
     pub(crate) fn end(&self, name: &str, got: bool) {
-        match (self.said.is_some(), self.live == Some(true)) {
-            (false, _) => {}
-            (true, true) => say(CLEAR),
-            (true, false) if got => say(&format!(
-                "got lock {} after {}\n",
-                quoted(name),
-                duration::show(Duration::from_millis(self.lokt.now().monotonic_ms.saturating_sub(self.began_ms)))
-            )),
-            (true, false) => {}
+        if self.said.is_none() {
+            return;
         }
+        let live = self.live == Some(true);
+        if live {
+            say(CLEAR);
+        }
+        let waited = Duration::from_millis(self.lokt.now().monotonic_ms.saturating_sub(self.began_ms));
+        if got && (!live || waited >= LONG) {
+            say(&format!("got lock {} after {}\n", quoted(name), duration::show(waited)));
+        }
+    }
+
+    /// What fits one line of the terminal: a longer one would scroll away instead of being replaced.
+    fn fitting_line(&self, waiting: &Waiting<'_>) -> String {
+        let line = self.line(waiting);
+        match Size::of(stderr()) {
+            Some(Size { columns, .. }) if width::of(&line) >= columns => {
+                width::cut(&self.short_line(waiting, columns - 1), columns - 1)
+            }
+            _ => line,
+        }
+    }
+
+    /// What we wait for, in which place, whose it is and for how long: the rest is in `lokt why`.
+    fn short_line(&self, waiting: &Waiting<'_>, columns: usize) -> String {
+        let name = width::cut_middle(waiting.name.as_str(), NAME_COLUMNS_MAX);
+        let place = match self.ahead(waiting.name).unwrap_or(waiting.ahead) {
+            0 => "next".to_owned(),
+            ahead => format!("{ahead} ahead"),
+        };
+        let before = format!("waiting for {}: {place}, ", quoted(&name));
+        let denial = self.denial_by_now(waiting);
+        let (state, hold, left_ms) = match denial.as_ref().unwrap_or(waiting.denial) {
+            Denial::Held(holder) => ("held by", &holder.hold, holder.left_ms()),
+            Denial::Frozen(Some(freeze)) => ("frozen by", &freeze.hold, freeze.elapsed.left_ms()),
+            denial => return before + &refusal(Subject::Lock, waiting.name.as_str(), denial, "", self.lokt.now().wall),
+        };
+        let lease = left_ms.map(|ms| format!(" ({} left)", duration::show_seconds(seconds(ms)))).unwrap_or_default();
+        // Where it is here, that goes without saying.
+        let who = if hold.host == self.lokt.me().host { clean(&hold.owner) } else { owner_at(hold) };
+        let timeout = format!(", timeout {}", duration::show(waiting.left));
+        let rest = columns.saturating_sub(width::of(&before) + state.len() + 1 + lease.len());
+        // Whoever waits chose the timeout; whose lock it is they can't know.
+        let timeout = if lease.is_empty() || width::of(&who) + timeout.len() <= rest { timeout } else { String::new() };
+        let who = width::cut_middle(&who, rest.saturating_sub(timeout.len()).max(WHO_COLUMNS_MIN));
+        format!("{before}{state} {who}{lease}{timeout}")
     }
 
     fn line(&self, waiting: &Waiting<'_>) -> String {
@@ -64,7 +108,8 @@ impl<'a> Display<'a> {
             1 => "1 ahead".to_owned(),
             ahead => format!("{ahead} ahead"),
         };
-        let obstacle = match waiting.denial {
+        let denial = self.denial_by_now(waiting);
+        let obstacle = match denial.as_ref().unwrap_or(waiting.denial) {
             Denial::Held(holder) => {
                 let hold = &holder.hold;
                 let end = match holder.left_ms() {
@@ -79,6 +124,17 @@ impl<'a> Display<'a> {
         format!("waiting for lock {}: {place}; {obstacle}; waited {waited}, giving up in {left}", quoted(name))
     }
 
+    /// Who holds it by now, and for how long: a waiter with others ahead looks only when it is their turn. On a terminal somebody looks.
+    fn denial_by_now(&self, waiting: &Waiting<'_>) -> Option<Denial> {
+        if self.live != Some(true) || !matches!(waiting.denial, Denial::Held(_)) {
+            return None;
+        }
+        match self.lokt.entry(waiting.name).ok().flatten()?.state {
+            EntryState::Held(holder) if holder.lives() => Some(Denial::Held(holder)),
+            _ => None,
+        }
+    }
+
     /// How many are ahead by now. On a terminal somebody looks.
     fn ahead(&self, name: &LockName) -> Option<usize> {
         let me = self.lokt.me().pid;
@@ -89,8 +145,10 @@ impl<'a> Display<'a> {
 
 /// What fits one line of the terminal: a longer one would scroll away instead of being replaced.
 pub(super) fn fitting(line: &str) -> String {
-    let width = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| usize::from(size.ws_col));
-    if width < 2 { line.to_owned() } else { line.chars().take(width - 1).collect() }
+    match Size::of(stderr()) {
+        Some(size) => width::cut(line, size.columns - 1),
+        None => line.to_owned(),
+    }
 }
 
 /// The signals of this process.

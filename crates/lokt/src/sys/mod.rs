@@ -20,4 +20,4 @@ mod sleepers;
 pub(crate) mod spawn;
 pub mod staged;
 pub mod start;
-pub(crate) mod terminal;
+pub mod terminal;

@@ -1,11 +1,32 @@
-//! Handing the terminal to a command that has its own process group, and taking it back, as a shell does for its jobs.
+//! The terminal: its size; handing it to a command that has its own process group, and taking it back, as a shell does for its jobs.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::process::{Pid, getpgrp};
-use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
+use rustix::termios::{isatty, tcgetpgrp, tcgetwinsize, tcsetpgrp};
 
 use super::signals::Blocked;
+
+/// Columns and rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// How wide it is.
+    pub columns: usize,
+    /// How high it is.
+    pub rows: usize,
+}
+
+/// What a terminal has that doesn't say.
+const USUAL: Size = Size { columns: 80, rows: 24 };
+
+impl Size {
+    /// The size of a terminal; `None` if it is none.
+    pub fn of(fd: impl AsFd) -> Option<Self> {
+        let size = tcgetwinsize(&fd).ok().filter(|_| isatty(&fd))?;
+        let known = |told: u16, usual| if told == 0 { usual } else { usize::from(told) };
+        Some(Self { columns: known(size.ws_col, USUAL.columns), rows: known(size.ws_row, USUAL.rows) })
+    }
+}
 
 /// A terminal that we were in the foreground of.
 pub(crate) struct Terminal {
