@@ -17,6 +17,7 @@ mod report;
 mod roff;
 mod show;
 mod stream;
+mod table;
 mod width;
 
 /// Where the C library's start-up code goes.

@@ -60,6 +60,25 @@ pub(crate) fn age(from: Option<Timestamp>, now: Timestamp) -> String {
     duration::show_seconds(seconds_since(from, now))
 }
 
+/// `45s`, `3m`, `2h`, `2h5m`, `3d`, `3d4h`: for people who look, not for scripts.
+pub(crate) fn rough(secs: i64) -> String {
+    let two = |large: i64, unit, small: i64, smaller| match small {
+        0 => format!("{large}{unit}"),
+        _ => format!("{large}{unit}{small}{smaller}"),
+    };
+    match secs {
+        ..60 => format!("{secs}s"),
+        60..3_600 => format!("{}m", secs / 60),
+        3_600..86_400 => two(secs / 3_600, 'h', secs % 3_600 / 60, 'm'),
+        _ => two(secs / 86_400, 'd', secs % 86_400 / 3_600, 'h'),
+    }
+}
+
+/// `3m ago`
+pub(crate) fn ago(secs: i64) -> String {
+    format!("{} ago", rough(secs))
+}
+
 /// `alice@host`
 pub(crate) fn owner_at(hold: &Hold) -> String {
     format!("{}@{}", clean(&hold.owner), clean(&hold.host))
@@ -203,7 +222,14 @@ fn not_stale(name: &str, holder: &Holder) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{clean, clean_json};
+    use super::{ago, clean, clean_json, rough};
+
+    #[test]
+    fn rough_times_have_one_unit_or_two() {
+        let shown: Vec<String> = [0, 59, 60, 119, 3_599, 3_600, 3_900, 86_399, 86_400, 100_000].map(rough).into();
+        assert_eq!(shown, ["0s", "59s", "1m", "1m", "59m", "1h", "1h5m", "23h59m", "1d", "1d3h"]);
+        assert_eq!(ago(180), "3m ago");
+    }
 
     #[test]
     fn json_means_the_same_after_cleaning() {

@@ -45,6 +45,7 @@ mod seed_expiry;
 mod seed_reentrant;
 mod shared_root;
 mod status;
+mod status_table;
 mod token_order;
 mod under_load;
 mod unlock;

@@ -22,6 +22,7 @@ mod publish;
 mod queue;
 mod root;
 mod status;
+mod status_table;
 mod unfreeze;
 mod unlock;
 mod version;

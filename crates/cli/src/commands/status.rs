@@ -1,13 +1,15 @@
 //! `lokt status`: who holds what, since when and until when.
 
 use std::fmt::Write as _;
+use std::io::stdout;
 
 use jiff::Timestamp;
+use lokt::sys::terminal::Size;
 use lokt::time::show_wall_seconds;
 use lokt::{Entry, EntryState, Holder, Liveness, LockName, Lokt, PartKind, Pruned, Said, duration};
 use serde::Serialize;
 
-use super::deny;
+use super::{deny, status_table};
 use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -68,14 +70,14 @@ struct Status {
 
 /// Something that is no readable record, as JSON.
 #[derive(Serialize)]
-struct Damage {
+pub(super) struct Damage {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     freeze: Option<bool>,
     live: bool,
-    state: &'static str,
+    pub(super) state: &'static str,
     code: &'static str,
-    message: String,
+    pub(super) message: String,
     hint: String,
 }
 
@@ -178,11 +180,20 @@ fn all(lokt: &Lokt, prune: bool, format: Format) -> Result<Report, Failure> {
     let now = lokt.now().wall;
     Ok(match format {
         Format::Json => report.json(&lokt.map_entries(|entry| json_of(lokt, &entry, now))?),
-        Format::Text => {
-            let rows = lokt.map_entries(|entry| row(&entry, now))?;
-            report.text(if rows.is_empty() { "no locks\n".to_owned() } else { rows.concat() })
-        }
+        Format::Text => report.text(list(lokt, now)?),
     })
+}
+
+/// All of it as text: a table for people, rows for scripts.
+fn list(lokt: &Lokt, now: Timestamp) -> Result<String, Failure> {
+    let text = if let Some(Size { columns, .. }) = Size::of(stdout()) {
+        let rows = lokt.map_entries(|entry| status_table::row(&entry, now))?;
+        let lines = if rows.is_empty() { Vec::new() } else { status_table::lines(&rows, columns) };
+        lines.into_iter().map(|line| line + "\n").collect()
+    } else {
+        lokt.map_entries(|entry| row(&entry, now))?.concat()
+    };
+    Ok(if text.is_empty() { "no locks\n".to_owned() } else { text })
 }
 
 /// A row of the JSON list.
@@ -231,7 +242,7 @@ fn status(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> Status
     }
 }
 
-fn damage(entry: &Entry) -> Damage {
+pub(super) fn damage(entry: &Entry) -> Damage {
     let name = &entry.name;
     let what = if entry.is_freeze { "freeze" } else { "lock" };
     let shown = format!("{what} {}", quoted(name));
@@ -309,7 +320,7 @@ fn row(entry: &Entry, now: Timestamp) -> String {
 }
 
 /// It was bound to a process, which lives, and nothing else keeps it.
-fn ends_with_process(holder: &Holder) -> bool {
+pub(super) fn ends_with_process(holder: &Holder) -> bool {
     let bound = holder.hold.parts.as_ref().is_some_and(|parts| parts.process.is_some());
     bound
         && holder.liveness == Liveness::Alive
