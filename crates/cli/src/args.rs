@@ -32,6 +32,15 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// `--interval`
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    match duration::parse(text) {
+        Ok(interval) if !interval.is_zero() => Ok(interval),
+        Ok(_) | Err(duration::BadDuration::Negative) => Err("--interval must be positive (e.g., 500ms, 5s)".to_owned()),
+        Err(bad) => Err(bad.to_string()),
+    }
+}
+
 /// How long to wait, if at all. `--timeout` implies `--wait`.
 pub(crate) fn waiting_time(wait: bool, timeout: Option<Duration>) -> Option<Duration> {
     match timeout.filter(|timeout| !timeout.is_zero()) {

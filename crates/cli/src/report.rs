@@ -1,8 +1,10 @@
 //! What a command has to say, and the one place where it is said: answers on stdout, conversation on stderr.
 
+use std::borrow::Cow;
 use std::io::{self, Write as _};
 
-use lokt::ErrorKind;
+use lokt::sys::bell::write_unless;
+use lokt::{ErrorKind, Inbox};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -99,11 +101,18 @@ pub(crate) fn say(text: &str) {
 
 /// Answers, or a part of it, while a command runs.
 pub(crate) fn answer(text: &str) -> io::Result<()> {
-    // Most answers have no style, and need not ask who reads them.
-    let shown =
-        if text.contains(paint::ESCAPE) && !paint::wanted(&io::stdout()) { paint::plain(text) } else { text.into() };
-    io::stdout().write_all(shown.as_bytes())?;
+    io::stdout().write_all(for_stdout(text).as_bytes())?;
     io::stdout().flush()
+}
+
+/// The same, unless a signal comes before somebody has read what is there. Says whether it did.
+pub(crate) fn answer_unless(text: &str, inbox: &mut Inbox) -> io::Result<bool> {
+    write_unless(io::stdout(), for_stdout(text).as_bytes(), inbox)
+}
+
+fn for_stdout(text: &str) -> Cow<'_, str> {
+    // Most answers have no style, and need not ask who reads them.
+    if text.contains(paint::ESCAPE) && !paint::wanted(&io::stdout()) { paint::plain(text) } else { text.into() }
 }
 
 /// Something went wrong, as opposed to: was refused.

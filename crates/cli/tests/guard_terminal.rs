@@ -428,8 +428,9 @@ fn a_short_wait_on_a_terminal_leaves_nothing() {
     let mut terminal = on_terminal(&root, "alice", &[LOKT, "guard", "x", "--wait", "--", "echo", "the command"]);
     assert_eq!(terminal.ends(), 0, "{:?}", terminal.screen());
     let screen = terminal.screen();
-    let waited_long = screen.contains("waited 2s");
-    assert_eq!(screen.contains("got lock"), waited_long, "two seconds are not long: {screen:?}");
+    // On a slow machine it may have been longer.
+    let short = ["after 1s\r", "ms\r"].iter().any(|text| screen.contains(text));
+    assert!(!short, "less than two seconds are not worth a line: {screen:?}");
 }
 
 #[test]

@@ -52,5 +52,6 @@ mod unlock;
 mod usage;
 mod users;
 mod waiting;
+mod watch;
 mod why;
 mod why_guarded;

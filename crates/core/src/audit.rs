@@ -133,6 +133,11 @@ impl Event {
         )
     }
 
+    /// Reads a line; `None` if it is no event.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
     /// The line, with its newline. Texts that would make it longer than any reader takes are cut.
     pub fn encode(&self) -> Vec<u8> {
         let encode = |event: &Self| serde_json::to_vec(event).expect("an event has only strings and numbers");

@@ -34,6 +34,7 @@ mod root;
 mod store;
 pub mod sys;
 mod wait;
+mod watch;
 
 pub use audit_log::{Follower, Found};
 pub use deadlock::Link;
@@ -46,7 +47,7 @@ pub use locks::{
     Condition, End, Ended, Entry, EntryState, Grant, Granted, KnownNames, Lokt, Outlook, Pruned, Refusal, Said, Swept,
     living_parts,
 };
-pub use lokt_core::audit::{EVENTS, Filter, LINE_BYTES_MAX, Line};
+pub use lokt_core::audit::{EVENTS, Event, Filter, LINE_BYTES_MAX, Line};
 pub use lokt_core::badges::Badges;
 pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};
 pub use lokt_core::denial::{Denial, Holder, Staleness};
@@ -61,3 +62,4 @@ pub use sys::keepers::Keeper;
 pub use sys::machine::{identity, login_name};
 pub use sys::signals::Inbox;
 pub use wait::{Alarm, Patience, TIMEOUT, Waiting};
+pub use watch::{Watch, Woken};

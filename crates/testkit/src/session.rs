@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize};
 
 use crate::swarm::wait_until;
 
@@ -197,6 +197,12 @@ impl Terminal {
     pub fn resize(&mut self, columns: u16) {
         let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(self.controller(), size).expect("it is ours");
+    }
+
+    /// Does it collect lines and show what is typed, as a shell leaves it?
+    pub fn is_cooked(&self) -> bool {
+        let modes = tcgetattr(self.controller()).expect("it is ours").local_modes;
+        modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
     }
 
     /// The line is cut.

@@ -27,6 +27,8 @@ mod unfreeze;
 mod unlock;
 mod version;
 mod waiting;
+mod watch;
+mod watch_frame;
 mod why;
 
 use std::ffi::OsString;

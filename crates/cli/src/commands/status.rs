@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::stdout;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use lokt::sys::terminal::Size;
@@ -9,8 +10,8 @@ use lokt::time::show_wall_seconds;
 use lokt::{Entry, EntryState, Holder, Liveness, LockName, Lokt, PartKind, Pruned, Said, duration};
 use serde::Serialize;
 
-use super::{deny, status_table};
-use crate::args::lock_name;
+use super::{deny, status_table, watch};
+use crate::args::{lock_name, parse_interval};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::{kept_by, text};
@@ -26,11 +27,17 @@ pub(crate) struct Args {
     /// Remove expired locks and freezes first
     #[arg(long)]
     prune_expired: bool,
+    /// Show it live; off a terminal, whenever something changes
+    #[arg(long, conflicts_with = "prune_expired")]
+    watch: bool,
+    /// How often to look at what nobody tells of: processes that end, files on other machines
+    #[arg(long, value_name = "DURATION", value_parser = parse_interval, allow_hyphen_values = true, requires = "watch", default_value = "1s")]
+    interval: Duration,
 }
 
 /// A lock or freeze as JSON.
 #[derive(Serialize)]
-struct Status {
+pub(super) struct Status {
     version: i64,
     name: String,
     owner: String,
@@ -83,7 +90,11 @@ pub(super) struct Damage {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = args.name.as_deref().map(lock_name).transpose()?;
-    let lokt = Context::read()?.open()?;
+    let context = Context::read()?;
+    if args.watch {
+        return watch::run(&context, name.as_ref(), args.interval, format);
+    }
+    let lokt = context.open()?;
     match (name, lokt) {
         (Some(name), None) => Ok(missing(&name, false, format)),
         (None, None) => Ok(none(format)),
@@ -199,12 +210,30 @@ fn list(lokt: &Lokt, now: Timestamp) -> Result<String, Failure> {
 /// A row of the JSON list.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Row {
+pub(super) enum Row {
     Hold(Box<Status>),
     Damage(Damage),
 }
 
-fn json_of(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Row {
+impl Row {
+    /// Without what the mere passing of time changes, and without the end of a `lokt lock` that has done its work. In text without leases
+    /// and whoever renewed them, too: that happens all the time.
+    pub(super) fn lasting(mut self, format: Format) -> Self {
+        if let Self::Hold(status) = &mut self {
+            (status.age_sec, status.held_sec, status.remaining_sec) = (0, 0, None);
+            status.pid_status = "";
+            if format == Format::Text {
+                (status.acquired_ts, status.expires_at) = (None, None);
+                if !status.parts.contains(&PartKind::Process.as_str()) {
+                    (status.pid, status.pid_start_ns, status.agent_id) = (0, None, None);
+                }
+            }
+        }
+        self
+    }
+}
+
+pub(super) fn json_of(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Row {
     match &entry.state {
         EntryState::Held(holder) => Row::Hold(Box::new(status(lokt, entry, holder, now))),
         _ => Row::Damage(damage(entry)),
@@ -287,7 +316,7 @@ const ROW_BYTES: usize = 128;
 const NAME_COLUMNS: usize = 20;
 
 /// One row of the list: name, owner, age, what is special, until when.
-fn row(entry: &Entry, now: Timestamp) -> String {
+pub(super) fn row(entry: &Entry, now: Timestamp) -> String {
     let mut row = String::with_capacity(ROW_BYTES);
     let name = clean(&entry.name);
     let (name, gap) = (paint::name(&name), " ".repeat(NAME_COLUMNS.saturating_sub(name.chars().count())));

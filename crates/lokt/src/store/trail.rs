@@ -7,6 +7,7 @@ use lokt_core::audit::Event;
 
 use super::Store;
 
+/// The log that is written to.
 pub(crate) const LOG: &str = "audit.log";
 /// A log that has grown beyond this is rotated.
 const LOG_BYTES_MAX: u64 = 8 << 20;

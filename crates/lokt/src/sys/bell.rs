@@ -6,7 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::wait::Alarm;
 
 /// A bell that other threads ring.
 #[derive(Debug, Clone)]
@@ -63,19 +65,62 @@ impl Rope {
 /// long: whoever asks looks at the clock anyway.
 pub fn sleep_on(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bool>> {
     let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    poll_for(&mut polled, patience)?;
+    Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
+}
+
+/// The same, and says whether `output` is one that nobody reads any more, which wakes too.
+pub fn sleep_or_closed(
+    fds: &[BorrowedFd<'_>],
+    output: BorrowedFd<'_>,
+    patience: Duration,
+) -> io::Result<(Vec<bool>, bool)> {
+    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    polled.push(PollFd::from_borrowed_fd(output, PollFlags::empty()));
+    poll_for(&mut polled, patience)?;
+    let mut ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+    let closed = ready.pop().unwrap_or(false);
+    Ok((ready, closed))
+}
+
+fn poll_for(polled: &mut [PollFd<'_>], patience: Duration) -> io::Result<()> {
     let timeout = Timespec {
         tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(patience.subsec_nanos()),
     };
-    match poll(&mut polled, Some(&timeout)) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
+    match poll(polled, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Takes away what a descriptor that doesn't block has to say, so that it can be slept on again.
+/// Takes note of what a descriptor that doesn't block has told: that it did is enough.
 pub fn drain(fd: impl AsFd) {
     let mut buffer = [0_u8; 4096];
-    while rustix::io::read(&fd, &mut buffer).is_ok_and(|got| got > 0) {}
+    while let Ok(1..) = rustix::io::read(&fd, &mut buffer) {}
+}
+
+/// Whoever writes this much to a pipe that has room isn't kept waiting.
+const WRITE_BYTES: usize = 4096;
+
+/// Writes all of `bytes`, unless `alarm` goes off before somebody makes room for them. Says whether it did.
+pub fn write_unless(output: impl AsFd, bytes: &[u8], alarm: &mut impl Alarm) -> io::Result<bool> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let mut polled = [PollFd::from_borrowed_fd(alarm.fd(), PollFlags::IN), PollFd::new(&output, PollFlags::OUT)];
+        poll_for(&mut polled, Duration::from_secs(1))?;
+        let has_room = !polled[1].revents().is_empty();
+        if !has_room {
+            if alarm.went_off() {
+                return Ok(false);
+            }
+            continue;
+        }
+        let part = &rest[..rest.len().min(WRITE_BYTES)];
+        match retry_on_intr(|| rustix::io::write(&output, part))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => rest = &rest[written..],
+        }
+    }
+    Ok(true)
 }

@@ -150,7 +150,8 @@ pub trait Disk: Send + Sync {
     fn remove_dir(&self, dir: &str) -> io::Result<()>;
     /// Rings when nobody keeps the file locked any more. False: nobody does now, or there is no such file.
     fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool>;
-    /// A descriptor that can be read when the file is changed, moved or removed; `NotFound` if it is already.
+    /// A descriptor that can be read when the file is changed, moved or removed, or something in it if it is a directory; `NotFound` if
+    /// it is gone already.
     fn changes(&self, path: &str) -> io::Result<OwnedFd>;
     /// The file system under the root.
     fn mount(&self) -> Mount;

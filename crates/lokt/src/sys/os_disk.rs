@@ -395,6 +395,9 @@ impl Disk for OsDisk {
             | inotify::WatchFlags::MODIFY
             | inotify::WatchFlags::MOVE_SELF
             | inotify::WatchFlags::DELETE_SELF
+            | inotify::WatchFlags::CREATE
+            | inotify::WatchFlags::DELETE
+            | inotify::WatchFlags::MOVE
             | inotify::WatchFlags::DONT_FOLLOW;
         inotify::add_watch(&fd, self.path.join(path), changes)?;
         Ok(fd)

@@ -1,9 +1,14 @@
-//! The terminal: its size; handing it to a command that has its own process group, and taking it back, as a shell does for its jobs.
+//! The terminal: its size; its keys, one by one; handing it to a command that has its own process group, and taking it back, as a shell does for its jobs.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::process::{Pid, getpgrp};
-use rustix::termios::{isatty, tcgetpgrp, tcgetwinsize, tcsetpgrp};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group};
+use rustix::stdio::stdin;
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetpgrp, tcgetwinsize,
+    tcsetattr, tcsetpgrp,
+};
 
 use super::signals::Blocked;
 
@@ -26,6 +31,60 @@ impl Size {
         let known = |told: u16, usual| if told == 0 { usual } else { usize::from(told) };
         Some(Self { columns: known(size.ws_col, USUAL.columns), rows: known(size.ws_row, USUAL.rows) })
     }
+}
+
+/// The keys of the terminal as they are typed, without an echo, until this is dropped. Ctrl-C still sends its signal; Ctrl-Z is a key,
+/// because whoever draws on the screen has to clean it up first: [`suspend`].
+pub struct Keys {
+    before: Termios,
+}
+
+impl Keys {
+    /// Ctrl-Z, as it is read.
+    pub const SUSPEND: u8 = 0x1a;
+
+    /// Begins to listen; `None` if standard input is no terminal. In the background this stops us until we are in the foreground.
+    pub fn listen() -> Option<Self> {
+        let before = isatty(stdin()).then(|| tcgetattr(stdin()).ok()).flatten()?;
+        let mut raw = before.clone();
+        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+        // Ctrl-S would keep us from drawing, and from hearing anything else.
+        raw.input_modes -= InputModes::IXON;
+        raw.special_codes[SpecialCodeIndex::VSUSP] = 0;
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        retry_on_intr(|| tcsetattr(stdin(), OptionalActions::Now, &raw)).ok()?;
+        Some(Self { before })
+    }
+
+    /// What was typed; `None` if nothing will be any more.
+    pub fn typed(&self) -> Option<Vec<u8>> {
+        let mut bytes = [0_u8; 64];
+        match retry_on_intr(|| rustix::io::read(stdin(), &mut bytes)) {
+            Ok(0) | Err(_) => None,
+            Ok(read) => Some(bytes[..read].to_vec()),
+        }
+    }
+}
+
+impl AsFd for Keys {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        stdin()
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        // Whoever is in the foreground by now has set it up for themselves.
+        if tcgetpgrp(stdin()).is_ok_and(|foreground| foreground == getpgrp()) {
+            let _ = retry_on_intr(|| tcsetattr(stdin(), OptionalActions::Now, &self.before));
+        }
+    }
+}
+
+/// Stops, as Ctrl-Z does; comes back when somebody continues us.
+pub fn suspend() {
+    let _ = kill_current_process_group(Signal::TSTP);
 }
 
 /// A terminal that we were in the foreground of.
@@ -57,7 +116,7 @@ impl Terminal {
 
 fn standard(number: u8) -> BorrowedFd<'static> {
     match number {
-        0 => rustix::stdio::stdin(),
+        0 => stdin(),
         1 => rustix::stdio::stdout(),
         _ => rustix::stdio::stderr(),
     }
