@@ -11,14 +11,14 @@ use crate::show::quoted;
 
 /// Who asks, and on which root.
 pub(crate) struct Context {
+    /// What the root was found from.
+    pub(crate) surroundings: Surroundings,
     pub(crate) root: FoundRoot,
     pub(crate) me: Identity,
     /// `LOKT_OWNER` was set; otherwise the owner is whoever is logged in.
     pub(crate) named_owner: bool,
     /// The holds that we run under.
     pub(crate) holds: Badges,
-    /// The current directory.
-    pub(crate) here: PathBuf,
 }
 
 impl Context {
@@ -47,7 +47,8 @@ impl Context {
         let named_owner = owner.is_some();
         let me = lokt::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
         let holds = text("LOKT_HOLDS").map(|holds| Badges::parse(&holds)).unwrap_or_default();
-        Ok(Self { root: surroundings.find_root(), me, named_owner, holds, here: surroundings.cwd })
+        let root = surroundings.find_root();
+        Ok(Self { surroundings, root, me, named_owner, holds })
     }
 
     /// What a command that acts under a token claims to hold: `name` with `token`; without a token, with the one that the guard got

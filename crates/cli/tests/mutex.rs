@@ -7,10 +7,10 @@ use lokt_testkit::cmd::Place;
 use lokt_testkit::swarm::wait_until;
 
 /// Somebody who keeps the mutex; killed when dropped.
-struct Keeper(Child);
+pub(crate) struct Keeper(Child);
 
 impl Keeper {
-    fn of(place: &Place) -> Self {
+    pub(crate) fn of(place: &Place) -> Self {
         std::fs::create_dir_all(place.root()).expect("the test's own root");
         let ready = place.beside("ready");
         let script = format!("touch {}; exec sleep 60", ready.display());
@@ -20,7 +20,11 @@ impl Keeper {
         keeper
     }
 
-    fn signal(&self, signal: &str) {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
     }

@@ -13,7 +13,7 @@ use lokt_testkit::cmd::Place;
 use lokt_testkit::swarm::{Ended, put, wait_until, wall_text};
 
 /// The command, linked dynamically. Built once, beside the usual build.
-fn dynamic_binary() -> &'static str {
+pub(crate) fn dynamic_binary() -> &'static str {
     static BINARY: OnceLock<String> = OnceLock::new();
     BINARY.get_or_init(|| {
         let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dynamic");

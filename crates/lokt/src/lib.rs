@@ -21,6 +21,7 @@
 
 mod audit_log;
 mod deadlock;
+pub mod doctor;
 mod error;
 mod fence;
 mod freeze;

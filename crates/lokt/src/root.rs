@@ -137,6 +137,22 @@ impl Surroundings {
         None
     }
 
+    /// Every `.lokt` from here upwards that could be found from somewhere.
+    pub(crate) fn lokts_upwards(&self) -> Vec<PathBuf> {
+        let mut here = self.clone();
+        let mut found = Vec::new();
+        while let Some(lokt) = here.nearest_lokt() {
+            let above = lokt.parent().and_then(Path::parent).map(ToOwned::to_owned);
+            let at_home = lokt.parent() == here.home.as_deref();
+            found.push(lokt);
+            match above.filter(|_| !at_home) {
+                Some(above) => here.cwd = above,
+                None => break,
+            }
+        }
+        found
+    }
+
     /// The current directory and those above it, on the same mount.
     fn upwards(&self) -> impl Iterator<Item = &Path> {
         let device = |dir: &Path| fs::metadata(dir).map(|meta| meta.dev()).ok();

@@ -8,6 +8,7 @@ mod audit_table;
 mod complete;
 mod completions;
 mod deny;
+mod doctor;
 mod exists;
 mod fence;
 mod flock_habits;
@@ -86,7 +87,7 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Who holds what, and why",
-        rows: &[row!(status), row!(queue), row!(exists), row!(why), row!(audit)],
+        rows: &[row!(status), row!(queue), row!(exists), row!(why), row!(audit), row!(doctor)],
     },
     Section {
         title: "About lokt",

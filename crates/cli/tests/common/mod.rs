@@ -1,5 +1,6 @@
 //! A root of its own per test, the real binary on it, and records as other programs write them.
 
+pub(crate) mod exam;
 pub(crate) mod guards;
 
 use std::ffi::OsStr;

@@ -53,7 +53,7 @@ impl Store<'_> {
     pub(super) fn legacy_freeze(&self, name: &LockName, now: &Moment) -> Option<Frozen> {
         let found = self.find(&legacy_path(name), name.as_str(), now);
         match found.stored {
-            Stored::Held(hold) if has_none_of_our_fields(&hold) && !found.elapsed.is_expired() => {
+            Stored::Held(hold) if is_legacy(&hold) && !found.elapsed.is_expired() => {
                 Some(Frozen::Known(Box::new(Holder {
                     hold: *hold,
                     liveness: Liveness::Unknown,
@@ -119,6 +119,7 @@ impl Store<'_> {
     }
 }
 
-fn has_none_of_our_fields(hold: &Hold) -> bool {
+/// Is this the record of a program that kept freezes among the locks? One of ours says more.
+pub(crate) fn is_legacy(hold: &Hold) -> bool {
     hold.is_foreign() && hold.token.is_none() && hold.boot_id.is_none()
 }

@@ -50,6 +50,12 @@ pub(crate) struct Seat {
     file: Option<Box<dyn PulseFile>>,
 }
 
+/// A pulse that nobody keeps locked and no record names.
+pub(crate) struct Orphan {
+    /// What it says, if that can be read.
+    pub(crate) pulse: Option<Pulse>,
+}
+
 /// What a pulse says about its process beside who it is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Profile {
@@ -177,7 +183,7 @@ impl Store<'_> {
     }
 
     /// Removes the directory of a line that nobody is in.
-    fn fold_up(&self, name: &str) {
+    pub(crate) fn fold_up(&self, name: &str) {
         let _ = self.disk.remove_dir(&line_dir(name));
     }
 
@@ -198,7 +204,7 @@ impl Store<'_> {
     }
 
     /// Removes the tickets of the dead; only inside the mutex. Whoever `leaves` the line looks behind itself, too.
-    pub(super) fn clear_line(&self, name: &LockName, line: &Line, leaves: bool) {
+    pub(crate) fn clear_line(&self, name: &LockName, line: &Line, leaves: bool) {
         let behind = if leaves { self.gone_behind(name, line) } else { Vec::new() };
         for number in line.gone.iter().chain(&behind).take(GONE_MAX) {
             let _ = self.disk.remove(&ticket_path(name.as_str(), *number));
@@ -248,15 +254,22 @@ impl Store<'_> {
     pub(super) fn tidy_held(&self, now: &Moment) {
         for entry in self.disk.list(HELD_DIR).unwrap_or_default().into_iter().take(GONE_MAX) {
             let Ok(number) = entry.parse() else { continue };
-            let path = held_path(number);
-            if !matches!(self.disk.probe(&path), Ok(Some(probe)) if !probe.locked) {
-                continue;
-            }
-            let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX) else { continue };
-            let name = Pulse::parse(&content.bytes).and_then(|pulse| LockName::new(&pulse.name).ok());
-            if !name.is_some_and(|name| self.is_named(&name, number, now)) {
-                let _ = self.disk.remove(&path);
+            if self.orphan(number, now).is_some() {
+                let _ = self.disk.remove(&held_path(number));
             }
         }
+    }
+
+    /// Is this holder's pulse one that nobody keeps locked and no record names? Certain only inside the
+    /// mutex, and even there it may be that of a process that has just given its hold back and is about to clear it away.
+    pub(crate) fn orphan(&self, number: u64, now: &Moment) -> Option<Orphan> {
+        let path = held_path(number);
+        if !matches!(self.disk.probe(&path), Ok(Some(probe)) if !probe.locked) {
+            return None;
+        }
+        let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX) else { return None };
+        let pulse = Pulse::parse(&content.bytes);
+        let name = pulse.as_ref().and_then(|pulse| LockName::new(&pulse.name).ok());
+        (!name.is_some_and(|name| self.is_named(&name, number, now))).then_some(Orphan { pulse })
     }
 }

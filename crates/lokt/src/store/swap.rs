@@ -263,11 +263,22 @@ impl Store<'_> {
     /// Removes temp files that a killed process left. Inside the mutex only prepared ones are somebody's, and those are locked.
     pub(super) fn tidy(&self) {
         for entry in self.disk.list(TEMP_DIR).unwrap_or_default().into_iter().take(TIDY_MAX) {
-            let path = format!("{TEMP_DIR}/{entry}");
-            if matches!(self.disk.probe(&path), Ok(Some(probe)) if !probe.locked) {
-                let _ = self.disk.remove(&path);
-            }
+            let _ = self.remove_left_over(&entry);
         }
+    }
+
+    /// Removes a temp file that is nobody's; only inside the mutex. False: it is somebody's, or gone.
+    pub(crate) fn remove_left_over(&self, entry: &str) -> io::Result<bool> {
+        let left_over = self.is_left_over(entry);
+        if left_over {
+            self.disk.remove(&format!("{TEMP_DIR}/{entry}"))?;
+        }
+        Ok(left_over)
+    }
+
+    /// Is this temp file nobody's? Certain only inside the mutex.
+    pub(crate) fn is_left_over(&self, entry: &str) -> bool {
+        matches!(self.disk.probe(&format!("{TEMP_DIR}/{entry}")), Ok(Some(probe)) if !probe.locked)
     }
 }
 

@@ -10,8 +10,8 @@ use super::{LOCKS_DIR, Store, trail};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::Entry;
 
-const CEILING: &str = "state/ceiling";
-const NEXT: &str = "state/next";
+pub(crate) const CEILING: &str = "state/ceiling";
+pub(crate) const NEXT: &str = "state/next";
 /// Tokens grow, so the newest are at the end of an audit file; ours are never longer than this.
 const TAIL_BYTES: usize = 16 << 20;
 
@@ -20,6 +20,16 @@ pub(crate) struct Drawn {
     draw: Draw,
     /// The ceiling was lost and counting started anew, above everything that could be seen.
     rebased: bool,
+}
+
+/// One file of the counter.
+#[derive(Debug)]
+pub(crate) enum Kept<T> {
+    Missing,
+    Damaged,
+    /// No token can be drawn while this is so.
+    InTheWay(String),
+    Known(T),
 }
 
 impl Drawn {
@@ -69,6 +79,21 @@ impl Store<'_> {
 
     fn ceiling(&self) -> Result<Option<u64>, Error> {
         Ok(self.small_file(CEILING, NEXT_BYTES)?.and_then(|bytes| counter::parse_ceiling(&bytes)))
+    }
+
+    /// What is in the two files of the counter. The second is rewritten in place: only inside the mutex it is whole for certain.
+    pub(crate) fn counter(&self) -> (Kept<u64>, Kept<Next>) {
+        (self.kept(CEILING, counter::parse_ceiling), self.kept(NEXT, Next::parse))
+    }
+
+    fn kept<T>(&self, path: &str, parse: impl Fn(&[u8]) -> Option<T>) -> Kept<T> {
+        match self.disk.read(path, NEXT_BYTES).at("read", self.root, path) {
+            Ok(Entry::Missing) => Kept::Missing,
+            Ok(Entry::File(content)) => parse(&content.bytes).map_or(Kept::Damaged, Kept::Known),
+            Ok(Entry::TooBig(_)) => Kept::Damaged,
+            Ok(Entry::NotRegular(kind)) => Kept::InTheWay(format!("{} is {kind}", self.root.join(path).display())),
+            Err(error) => Kept::InTheWay(error.to_string()),
+        }
     }
 
     fn draw_counted(&self) -> Result<Drawn, Error> {
@@ -150,6 +175,6 @@ impl Store<'_> {
 }
 
 /// Nobody ever counts to half of what there is; a greater number was typed by hand, and must not use up all the rest.
-fn is_plausible(token: Fence) -> bool {
+pub(crate) fn is_plausible(token: Fence) -> bool {
     token.get() < Fence::LIMIT / 2
 }

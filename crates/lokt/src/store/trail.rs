@@ -10,7 +10,7 @@ use super::Store;
 /// The log that is written to.
 pub(crate) const LOG: &str = "audit.log";
 /// A log that has grown beyond this is rotated.
-const LOG_BYTES_MAX: u64 = 8 << 20;
+pub(crate) const LOG_BYTES_MAX: u64 = 8 << 20;
 /// How many rotated logs are kept.
 const ROTATED_MAX: u32 = 9;
 

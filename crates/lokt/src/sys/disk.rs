@@ -157,6 +157,10 @@ pub trait Disk: Send + Sync {
     fn mount(&self) -> Mount;
     /// Takes the root's mutex; gives back what drops it.
     fn lock(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex>;
+    /// The pid of the process that holds the root's mutex, if that can be found out.
+    fn mutex_holder(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// The root's mutex, held.

@@ -425,6 +425,11 @@ impl Disk for OsDisk {
         }
         Err(NoMutex::Busy("the root directory is being replaced again and again".into()))
     }
+
+    fn mutex_holder(&self) -> Option<i64> {
+        let stat = self.mutex_file().and_then(|fd| Ok(fstat(&fd)?)).ok()?;
+        proc_locks::holder_of(stat.st_dev, stat.st_ino)
+    }
 }
 
 /// Somebody who looks at a pulse between its creation and its lock is a rare accident; this often it is none.
@@ -470,8 +475,7 @@ impl OsDisk {
         if error.kind() != io::ErrorKind::TimedOut {
             return NoMutex::Io(error);
         }
-        let holder = self.mutex_file().and_then(|fd| Ok(fstat(&fd)?)).ok();
-        let holder = holder.and_then(|stat| proc_locks::holder_of(stat.st_dev, stat.st_ino));
+        let holder = self.mutex_holder().map(proc_locks::describe);
         NoMutex::Busy(holder.unwrap_or_else(|| "a process that can't be seen from here".into()))
     }
 }

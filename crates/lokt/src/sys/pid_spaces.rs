@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::machine::{namespace_of, parse_stat};
 
 /// The first pid namespace's inode. Whoever sees a process of it sees all processes.
-const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
+pub(crate) const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
 
 /// What `/proc` says about the process that is `pid` in the namespace `space` and started at `start` (0: unknown).
 pub(super) fn process_in(space: u64, pid: i64, start: i64) -> Process {

@@ -6,15 +6,18 @@ use rustix::fs::{major, minor};
 
 use super::machine::process_stat;
 
-/// Describes the process that holds a `flock` on inode `ino` of device `dev`, for an error message.
-pub(super) fn holder_of(dev: u64, ino: u64) -> Option<String> {
-    let pid = holder_among(&fs::read_to_string("/proc/locks").ok()?, dev, ino)?;
-    let state = process_stat(pid).map(|stat| stat.state);
-    Some(match state {
+/// The process that holds a `flock` on inode `ino` of device `dev`, if it can be seen from here.
+pub(super) fn holder_of(dev: u64, ino: u64) -> Option<i64> {
+    holder_among(&fs::read_to_string("/proc/locks").ok()?, dev, ino)
+}
+
+/// Describes a process, for an error message.
+pub(super) fn describe(pid: i64) -> String {
+    match process_stat(pid).map(|stat| stat.state) {
         Some('T' | 't') => format!("process {pid}, which is stopped (kill -CONT {pid} lets it go on)"),
         Some(state) => format!("process {pid} (state {state})"),
         None => format!("process {pid}"),
-    })
+    }
 }
 
 /// Btrfs shows another device there than `stat` does, so where none fits, the inode alone decides if only one process has it locked.

@@ -28,7 +28,7 @@ impl Blocked {
     }
 
     /// Blocks every signal that can be blocked, until the same end.
-    pub(super) fn and_all(self) -> Self {
+    pub(crate) fn and_all(self) -> Self {
         let _ = SigSet::all().thread_block();
         self
     }

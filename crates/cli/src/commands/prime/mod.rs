@@ -101,6 +101,6 @@ fn project(context: &Context) -> PathBuf {
     if (named(root, ".lokt") || named(root, "lokt")) && !is_repository {
         return parent.to_owned();
     }
-    let top = context.here.ancestors().find(|dir| dir.join(".git").exists());
+    let top = context.surroundings.cwd.ancestors().find(|dir| dir.join(".git").exists());
     top.unwrap_or(parent).to_owned()
 }

@@ -1,0 +1,187 @@
+//! `lokt doctor`: what is wrong with the root, and what to do about it.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lokt::RootMethod;
+use lokt::doctor::{Check, Checkup, Doctor, Finding, Status, rival};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+use crate::show::clean;
+
+/// Look for what is wrong with the root, and say what to do
+#[derive(clap::Parser)]
+pub(crate) struct Args {
+    /// Repair what is safe to repair, also while others work
+    #[arg(long)]
+    fix: bool,
+    /// Compete in this directory, as standard input says; for lokt's own use
+    #[arg(long, hide = true, value_name = "DIR")]
+    rival: Option<PathBuf>,
+}
+
+/// Text shows so many findings of a check; JSON shows all.
+const SHOWN_MAX: usize = 10;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    protocol_version: u32,
+    root_method: &'static str,
+    root_path: String,
+    checks: Vec<CheckJson<'a>>,
+    overall: &'static str,
+}
+
+#[derive(Serialize)]
+struct CheckJson<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    finding: FindingJson<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<FindingJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct FindingJson<'a> {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fixed: Option<&'a str>,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    if let Some(dir) = &args.rival {
+        let served = rival(dir);
+        return served.map(|()| Report::new(Exit::Done)).map_err(|error| Failure::io(error.to_string(), None));
+    }
+    let context = Context::read()?;
+    let doctor = Doctor {
+        surroundings: &context.surroundings,
+        root: &context.root,
+        me: &context.me,
+        rival: &start_rival,
+        fix: args.fix,
+    };
+    let checkup = doctor.examine();
+    let exit = if checkup.overall() == Status::Fail { Exit::Failed } else { Exit::Done };
+    let report = Report::new(exit);
+    Ok(match format {
+        Format::Json => report.json(&answer(&context, &checkup)),
+        Format::Text => report.text(text(&context, &checkup)),
+    })
+}
+
+/// This very program, wherever its file is by now.
+fn start_rival(dir: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["doctor", "--rival"]).arg(dir);
+    command
+}
+
+fn answer<'a>(context: &Context, checkup: &'a Checkup) -> Answer<'a> {
+    Answer {
+        protocol_version: 1,
+        root_method: context.root.method.as_str(),
+        root_path: context.root.path.to_string_lossy().into_owned(),
+        checks: checkup.checks.iter().map(check_json).collect(),
+        overall: checkup.overall().as_str(),
+    }
+}
+
+/// One finding is the check's own; several are summed up and listed.
+fn check_json(check: &Check) -> CheckJson<'_> {
+    let status = check.status().as_str();
+    let (finding, findings) = match check.findings.as_slice() {
+        [] => (FindingJson { status, message: None, hint: None, fixed: None }, Vec::new()),
+        [one] => (finding_json(one), Vec::new()),
+        several => {
+            let (repaired, message) = (several.iter().filter(|one| one.fixed.is_some()).count(), several.len());
+            let message = match repaired {
+                0 => format!("{message} findings"),
+                repaired => format!("{message} findings, {repaired} of them fixed"),
+            };
+            let sum = FindingJson { status, message: Some(message), hint: None, fixed: None };
+            (sum, several.iter().map(finding_json).collect())
+        }
+    };
+    CheckJson { name: check.name, finding, findings }
+}
+
+fn finding_json(finding: &Finding) -> FindingJson<'_> {
+    FindingJson {
+        status: finding.status.as_str(),
+        message: Some(finding.message.clone()),
+        hint: finding.hint.as_deref(),
+        fixed: finding.fixed.as_deref(),
+    }
+}
+
+fn text(context: &Context, checkup: &Checkup) -> String {
+    let path = &context.root.path;
+    let base = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
+    let via = match context.root.method {
+        RootMethod::Env => "LOKT_ROOT env",
+        RootMethod::Git => "git common dir",
+        RootMethod::Local => ".lokt/ fallback",
+    };
+    let mut text = String::from("lokt doctor\n\n");
+    let _ = writeln!(text, "Root: {} (via {via})\nPath: {}\n\nChecks:", clean(&base), clean(&path.to_string_lossy()));
+    checkup.checks.iter().for_each(|check| row(&mut text, check));
+    let result = match checkup.overall() {
+        Status::Ok => "PASS",
+        Status::Warn => "PASS with warnings",
+        Status::Fail => "FAIL",
+    };
+    let _ = writeln!(text, "\nResult: {result}");
+    text
+}
+
+fn row(text: &mut String, check: &Check) {
+    let fixed = check.findings.iter().any(|finding| finding.fixed.is_some());
+    let mark = match check.status() {
+        Status::Ok if fixed => "[FIXED]",
+        Status::Ok => "[OK]",
+        Status::Warn => "[WARN]",
+        Status::Fail => "[FAIL]",
+    };
+    let _ = writeln!(text, "  {mark:<7} {}", label(check.name));
+    for finding in check.findings.iter().take(SHOWN_MAX) {
+        let _ = writeln!(text, "          {}", clean(&finding.message));
+        for (what, words) in [("hint", &finding.hint), ("fixed", &finding.fixed)] {
+            if let Some(words) = words {
+                let _ = writeln!(text, "          {what}: {}", clean(words));
+            }
+        }
+    }
+    if check.findings.len() > SHOWN_MAX {
+        let _ = writeln!(text, "          and {} more; --json lists all", check.findings.len() - SHOWN_MAX);
+    }
+}
+
+/// What a check is called in text; the old ones as they always were.
+fn label(name: &str) -> &str {
+    match name {
+        "writable" => "Directory writable",
+        "file_system" => "File system",
+        "overlay" => "Overlay",
+        "namespaces" => "Namespaces",
+        "clock" => "Clock sanity",
+        "second_root" => "One root",
+        "permissions" => "Permissions",
+        "mutex" => "Mutex",
+        "records" => "Lock records",
+        "freezes" => "Freezes",
+        "endless" => "Holds that end",
+        "pulses" => "Nothing left behind",
+        "tokens" => "Token counter",
+        "audit" => "Audit log",
+        name => name,
+    }
+}

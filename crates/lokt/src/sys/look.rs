@@ -1,0 +1,88 @@
+//! What a file is from outside: its kind, its owner, its mode. And taking permissions away.
+
+use std::io;
+use std::path::Path;
+
+use jiff::Timestamp;
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, accessat, fchmod, fstat, open, statat};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::os_dirs::{PLAIN, kind_of};
+
+/// A file as `ls` sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) uid: u32,
+    /// The permission bits, without set-id and sticky ones.
+    pub(crate) mode: u32,
+    /// What it is, if it is no regular file.
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) is_dir: bool,
+    pub(crate) size: u64,
+    /// When its inode last changed, by being renamed too: unlike the time of its content that can't be set.
+    pub(crate) changed: Timestamp,
+}
+
+/// Looks at what is there, not through a link; `None` if nothing is.
+pub(crate) fn look(path: &Path) -> io::Result<Option<Look>> {
+    let stat = match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(None),
+        done => done?,
+    };
+    let nanos = i32::try_from(stat.st_ctime_nsec).unwrap_or(0);
+    Ok(Some(Look {
+        uid: stat.st_uid,
+        mode: stat.st_mode & 0o777,
+        kind: kind_of(&stat),
+        is_dir: FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        changed: Timestamp::new(stat.st_ctime, nanos).unwrap_or(Timestamp::MAX),
+    }))
+}
+
+/// May we write to it? Asked of the kernel, which knows of read-only mounts and access lists.
+pub(crate) fn may_write(path: &Path) -> io::Result<()> {
+    Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?)
+}
+
+/// Takes permissions away: of a file of ours, all that aren't in `keep`. Nothing is ever added. False: it isn't ours, or needs nothing.
+pub(crate) fn tighten(path: &Path, keep: u32) -> io::Result<bool> {
+    let fd = match retry_on_intr(|| open(path, OFlags::RDONLY | PLAIN, Mode::empty())) {
+        Err(Errno::NOENT) => return Ok(false),
+        done => done?,
+    };
+    let stat = fstat(&fd)?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let ours = stat.st_uid == us() && matches!(kind, FileType::RegularFile | FileType::Directory);
+    // Who made a directory everybody's group's meant new files to be, too.
+    let left = stat.st_mode & 0o7777 & (keep | 0o7000);
+    if !ours || left == stat.st_mode & 0o7777 {
+        return Ok(false);
+    }
+    fchmod(&fd, Mode::from_raw_mode(left))?;
+    Ok(true)
+}
+
+/// The user that we are for the file system.
+pub(crate) fn us() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn permissions_are_only_ever_taken_away() {
+        let dir = tempfile::tempdir().expect("temp");
+        let mode = |mode| {
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).expect("it is ours");
+            let changed = tighten(dir.path(), 0o700).expect("it is ours");
+            (changed, look(dir.path()).expect("it can be looked at").map(|look| look.mode))
+        };
+        assert_eq!(mode(0o755), (true, Some(0o700)));
+        assert_eq!(mode(0o700), (false, Some(0o700)));
+        assert_eq!(mode(0o500), (false, Some(0o500)), "nothing is added");
+    }
+}
