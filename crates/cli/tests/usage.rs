@@ -4,8 +4,26 @@ use serde_json::json;
 
 use crate::common::{Root, put};
 
-const COMMANDS: [&str; 10] =
-    ["guard", "lock", "unlock", "status", "queue", "exists", "why", "audit", "root", "version"];
+const COMMANDS: [&str; 18] = [
+    "guard",
+    "lock",
+    "unlock",
+    "freeze",
+    "unfreeze",
+    "fence",
+    "publish",
+    "status",
+    "queue",
+    "exists",
+    "why",
+    "audit",
+    "doctor",
+    "prime",
+    "completions",
+    "man",
+    "root",
+    "version",
+];
 
 #[test]
 fn no_command_shows_the_help_as_a_usage_error() {
@@ -22,7 +40,7 @@ fn help_lists_every_command_and_every_exit_code() {
         for command in COMMANDS {
             assert!(said.stdout.contains(&format!("\n  {command} ")), "{command} is in the help{said}");
         }
-        for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "6 ", "64", "65", "69", "75", "79", "126", "127"] {
+        for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "6 ", "64", "65", "69", "75", "79", "126", "127"] {
             assert!(said.stdout.contains(&format!("\n  {code} ")), "exit code {code} is in the help{said}");
         }
         assert_eq!(said.stderr, "", "help is an answer");

@@ -64,7 +64,7 @@ const FILES: [(&str, &str); 4] = [
 ];
 
 /// What to type, by command; for lokt itself under its own name.
-const EXAMPLES: [(&str, &[(&str, &str)]); 8] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 14] = [
     (
         "lokt",
         &[
@@ -101,6 +101,36 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 8] = [
     ("status", &[("Everything that is held or frozen, for a program.", "lokt status --json")]),
     ("queue", &[("Who waits for a lock?", "lokt queue build")]),
     ("why", &[("What would `lokt lock` say, and what can be done?", "lokt why build")]),
+    (
+        "freeze",
+        &[
+            (
+                "Nothing new is deployed for an hour; wait until what runs has ended.",
+                "lokt freeze deploy --ttl 1h --reason 'release 1.2' --drain",
+            ),
+            ("And go on.", "lokt unfreeze deploy"),
+        ],
+    ),
+    ("unfreeze", &[("End one's own freeze, if there is one.", "lokt unfreeze deploy || true")]),
+    (
+        "fence",
+        &[("Is the lock still ours? Inside a guard.", "lokt guard build -- sh -c 'lokt fence check && echo ours'")],
+    ),
+    (
+        "publish",
+        &[(
+            "Replace a file only while the lock is ours. Inside a guard.",
+            "lokt guard site -- sh -c 'echo new > page.tmp && lokt publish site page.tmp page.html'",
+        )],
+    ),
+    (
+        "audit",
+        &[
+            ("What happened to a lock in the last hour?", "lokt audit --since 1h --name build"),
+            ("Who took a lock from whom?", "lokt audit --event force-break --event stale-break"),
+        ],
+    ),
+    ("doctor", &[("What is wrong with the root?", "lokt doctor"), ("Repair what is safe.", "lokt doctor --fix")]),
     ("exists", &[("Go on only if nobody holds it.", "lokt exists build || echo free")]),
 ];
 

@@ -117,9 +117,12 @@ pub fn write_unless(output: impl AsFd, bytes: &[u8], alarm: &mut impl Alarm) -> 
             continue;
         }
         let part = &rest[..rest.len().min(WRITE_BYTES)];
-        match retry_on_intr(|| rustix::io::write(&output, part))? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            written => rest = &rest[written..],
+        match retry_on_intr(|| rustix::io::write(&output, part)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => rest = &rest[written..],
+            // Somebody else filled it, of a pipe that doesn't block.
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(true)

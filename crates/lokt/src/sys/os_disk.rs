@@ -170,7 +170,8 @@ impl Disk for OsDisk {
                 bytes.reserve(READ_BYTES);
             }
             let got = retry_on_intr(|| rustix::io::read(&fd, rustix::buffer::spare_capacity(&mut bytes)))?;
-            if got == 0 || bytes.len() as u64 == stamp.size {
+            // One read may bring more than the limit: it is looked at before the end is.
+            if bytes.len() <= limit && (got == 0 || bytes.len() as u64 == stamp.size) {
                 return Ok(Entry::File(Content { bytes, stamp }));
             }
         }
