@@ -27,22 +27,6 @@ const DESCRIBED_MAX: usize = 200;
 const OWNERS_MAX: usize = 10_000;
 /// Durations as people type them.
 const DURATIONS: [&str; 4] = ["30s", "5m", "30m", "1h"];
-/// What can be in the audit log.
-const EVENTS: [&str; 13] = [
-    "acquire",
-    "renew",
-    "release",
-    "deny",
-    "force-break",
-    "stale-break",
-    "corrupt-break",
-    "auto-prune",
-    "freeze",
-    "freeze-deny",
-    "unfreeze",
-    "force-unfreeze",
-    "token-rebase",
-];
 
 /// What the shell is told.
 enum Answer {
@@ -192,7 +176,6 @@ impl<'a> Line<'a> {
             "lock_id" => self.of_the_hold(|hold| Some(hold.lock_id.to_string())),
             "token" => self.of_the_hold(|hold| hold.token.map(|token| token.to_string())),
             "ttl" | "timeout" => DURATIONS.map(Candidate::bare).into(),
-            "event" => EVENTS.map(Candidate::bare).into(),
             "command" => commands(),
             _ => Vec::new(),
         }
