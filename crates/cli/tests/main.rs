@@ -41,6 +41,7 @@ mod mutex;
 mod namespaces;
 mod no_clock_trust;
 mod owners;
+mod pages;
 mod plain_renames;
 mod prime;
 mod process_limit;

@@ -64,3 +64,8 @@ pub use sys::machine::{identity, login_name};
 pub use sys::signals::Inbox;
 pub use wait::{Alarm, Patience, TIMEOUT, Waiting};
 pub use watch::{Watch, Woken};
+
+/// The program on the first page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,7 +1,10 @@
 //! A root of its own per test, the real binary on it, and records as other programs write them.
 
+pub(crate) mod desk;
 pub(crate) mod exam;
 pub(crate) mod guards;
+pub(crate) mod page;
+pub(crate) mod transcript;
 
 use std::ffi::OsStr;
 use std::fmt;
