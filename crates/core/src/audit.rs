@@ -261,15 +261,14 @@ fn denied(denial: &Denial, new: impl Fn(&str) -> Event, requested_ttl: Option<u6
     }
 }
 
-/// May this line be about a hold, which had a token? Freezes have none.
+/// May this line be about a hold, which had a token? Freezes have none, and a token that was only named may never have been given.
 pub fn may_be_of_a_hold(line: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Line {
-        event: String,
-    }
-    let is_freeze =
-        |line: Line| matches!(line.event.as_str(), "freeze" | "unfreeze" | "force-unfreeze" | "freeze-deny");
-    !line.is_empty() && !serde_json::from_slice(line).is_ok_and(is_freeze)
+    let is_of_none = |event: Event| match event.event.as_str() {
+        "freeze" | "unfreeze" | "force-unfreeze" | "freeze-deny" | "publish-deny" => true,
+        "auto-prune" => event.extra.get("freeze") == Some(&Value::Bool(true)),
+        _ => false,
+    };
+    !line.is_empty() && !serde_json::from_slice(line).is_ok_and(is_of_none)
 }
 
 /// The token that an audit line mentions, if any. Lines that are none mention none.

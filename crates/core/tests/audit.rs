@@ -7,7 +7,9 @@ mod common {
 
 use common::askers::asker;
 use common::holds::{at, fence, stored};
-use lokt_core::audit::{EVENTS, Event, Filter, LINE_BYTES_MAX, Line, events, token_in};
+use lokt_core::audit::{
+    EVENTS, Event, Filter, LINE_BYTES_MAX, Line, events, may_be_of_a_hold, publish_denied, published, token_in,
+};
 use lokt_core::decide::{Broken, Cause, Decision};
 use lokt_core::denial::{Denial, Holder, Staleness};
 use lokt_core::hold::{Hold, Identity, LockId, PartKind};
@@ -173,6 +175,84 @@ fn a_refusal_by_a_freeze_names_the_freeze() {
     assert_eq!(lines(&Decision::Deny(Denial::Frozen(None)), None, Some(300)), [json!({"event": "freeze-deny"})]);
 }
 
+/// Alice's freeze, for a reason.
+fn freeze() -> Hold {
+    Hold { token: None, reason: Some("incident 7".into()), ..next() }
+}
+
+#[test]
+fn a_freeze_tells_its_lease_and_its_reason_and_has_no_token() {
+    let id = next().lock_id.to_string();
+    let frozen = json!({"event": "freeze", "lock_id": id, "ttl_sec": 300, "extra": {"reason": "incident 7"}});
+    let placed = commit(Some(freeze()), Cause::Freeze, None);
+    assert_eq!(lines(&placed, None, None), std::slice::from_ref(&frozen));
+    assert_eq!(lines(&placed, Some(&freeze()), None), [frozen], "an extension is the same event");
+    let bare = commit(Some(Hold { reason: None, ttl_sec: 0, ..freeze() }), Cause::Freeze, None);
+    assert_eq!(lines(&bare, None, None), [json!({"event": "freeze", "lock_id": id})], "without either it says neither");
+}
+
+#[test]
+fn a_freeze_over_one_that_was_over_names_that_first() {
+    let old = Hold { token: None, ..victim() };
+    let placed = commit(Some(freeze()), Cause::Freeze, Some(Broken::Stale(Staleness::Expired)));
+    let lines = lines(&placed, Some(&old), None);
+    assert_eq!(lines[0]["event"], "auto-prune");
+    assert_eq!(lines[0]["extra"]["pruned_owner"], "bob", "whose it was");
+    assert_eq!((&lines[1]["event"], lines.len()), (&json!("freeze"), 2));
+}
+
+#[test]
+fn an_unfreeze_is_about_the_freeze_that_ended_and_a_forced_one_names_its_victim() {
+    let old = Hold { token: None, ..victim() };
+    let ended = json!({"event": "unfreeze", "lock_id": VICTIM_ID, "ttl_sec": 60});
+    assert_eq!(lines(&commit(None, Cause::Unfreeze, None), Some(&old), None), [ended]);
+    let forced = json!({"event": "force-unfreeze", "lock_id": VICTIM_ID, "ttl_sec": 60,
+        "extra": {"pruned_host": "vm", "pruned_owner": "bob", "pruned_pid": 100}});
+    assert_eq!(lines(&commit(None, Cause::ForceUnfreeze, None), Some(&old), None), [forced]);
+    let unread = json!({"event": "force-unfreeze"});
+    assert_eq!(
+        lines(&commit(None, Cause::ForceUnfreeze, None), None, None),
+        [unread],
+        "what can't be read has no name"
+    );
+}
+
+#[test]
+fn a_publication_tells_its_token_and_a_refused_one_only_what_was_claimed() {
+    let (me, now) = (asker("alice"), at("2026-11-15T18:00:00Z"));
+    let done = published(&next(), "build", "/srv/site", &me, now);
+    assert_eq!((done.event.as_str(), done.lock_id.as_str()), ("publish", next().lock_id.as_str()));
+    assert_eq!((&done.extra["target"], &done.extra["fencing_token"]), (&json!("/srv/site"), &json!(8)));
+    assert_eq!(done.ttl_sec, 0, "it isn't about a lease");
+    assert_eq!(token_in(&done.encode()), Some(fence(8)), "token-order: it is about a hold");
+    let denied = publish_denied(99, "build", "/srv/site", &me, now);
+    assert_eq!((denied.event.as_str(), denied.lock_id.as_str()), ("publish-deny", ""));
+    assert_eq!(denied.extra["named_token"], json!(99));
+    assert_eq!(token_in(&denied.encode()), None, "token-order: anybody can name a token that was never given");
+}
+
+#[test]
+fn a_log_of_freezes_alone_does_not_look_like_a_used_root() {
+    let (me, now) = (asker("alice"), at("2026-11-15T18:00:00Z"));
+    let of_freeze = |event: &str| Event::new(event, "build", &me, now);
+    let freezes = [
+        of_freeze("freeze"),
+        of_freeze("unfreeze"),
+        of_freeze("force-unfreeze"),
+        of_freeze("freeze-deny"),
+        of_freeze("auto-prune").with("freeze", true),
+        of_freeze("publish-deny").with("named_token", 7),
+    ];
+    for event in freezes {
+        assert!(!may_be_of_a_hold(&event.encode()), "{} is about no hold", event.event);
+    }
+    for event in ["acquire", "renew", "release", "deny", "auto-prune", "publish", "something new"] {
+        assert!(may_be_of_a_hold(&of_freeze(event).encode()), "token-order: {event} may be about a hold");
+    }
+    assert!(may_be_of_a_hold(b"{torn"), "token-order: what can't be read may be anything");
+    assert!(!may_be_of_a_hold(b""), "an empty line is none");
+}
+
 #[test]
 fn what_changes_nothing_and_refuses_no_hold_leaves_no_event() {
     let silent = [
@@ -183,6 +263,7 @@ fn what_changes_nothing_and_refuses_no_hold_leaves_no_event() {
         Denial::Guarded(holder(victim())),
         Denial::OtherHold(holder(victim())),
         Denial::StaleToken { named: 1, current: None },
+        Denial::Over(holder(victim())),
         Denial::NotStale(holder(victim())),
         Denial::Lost(Some(holder(victim()))),
         Denial::Lost(None),
@@ -261,7 +342,7 @@ fn only_what_took_something_from_somebody_or_froze_is_synced() {
     ] {
         assert!(event(name), "{name} could be lost in a power cut");
     }
-    for name in ["acquire", "renew", "release", "deny", "freeze-deny"] {
+    for name in ["acquire", "renew", "release", "deny", "freeze-deny", "publish", "publish-deny"] {
         assert!(!event(name), "{name} costs a sync");
     }
 }

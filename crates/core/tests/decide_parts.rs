@@ -8,7 +8,8 @@ mod common {
 use common::askers::asker;
 use common::holds::{at, fence, stored};
 use lokt_core::decide::{
-    Bearer, Breaking, Broken, Cause, Condition, Decision, Facts, Grip, Intent, Line, Policy, Slot, Terms, decide,
+    Bearer, Breaking, Broken, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Slot, Terms,
+    decide,
 };
 use lokt_core::denial::{Denial, Holder, Staleness};
 use lokt_core::hold::{Hold, Identity, LockId, Part, PartKind, Parts, PulseRef, RECORD_VERSION};
@@ -555,5 +556,92 @@ fn each_denial_has_its_stable_code() {
     ] {
         assert_eq!(denial.code(), code, "{denial:?}");
         assert_eq!(denial.holder().is_some(), names_holder, "{denial:?}");
+    }
+}
+
+// Freezes: kept like a hold with an owner part.
+
+fn freeze(ttl_sec: Option<u64>, reason: Option<&str>) -> Intent {
+    Intent::Freeze(Terms { ttl_sec, reason: reason.map(Into::into) })
+}
+
+/// Asks to freeze a name of which an old program keeps `legacy` among the locks.
+fn freeze_beside(slot: Slot<'_>, legacy: &Hold, me: &Identity) -> Decision {
+    let legacy = Holder { hold: legacy.clone(), liveness: Liveness::Unknown, elapsed: Elapsed::of(legacy, &now(), me) };
+    let facts = Facts {
+        slot,
+        liveness: Liveness::Unknown,
+        elapsed: Elapsed::NOTHING,
+        frozen: Some(Freeze::Known(&legacy)),
+        line: Line::default(),
+        next_token: fence(8),
+        fresh_id: &fresh_id(),
+        now: now(),
+    };
+    decide(&freeze(Some(60), None), facts, me, &Policy::NAMED)
+}
+
+#[test]
+fn a_freeze_of_ones_own_that_an_old_program_kept_does_not_stand_in_the_way_of_a_new_one() {
+    let legacy = Hold { parts: None, token: None, boot_id: None, pulse: None, ..stored("alice") };
+    let next = next_of(freeze_beside(Slot::Free, &legacy, &asker("alice")));
+    assert_eq!((next.lock_id, next.token), (fresh_id(), None), "it is a freeze of its own");
+    let refused = freeze_beside(Slot::Free, &legacy, &asker("bob"));
+    assert!(matches!(refused, Decision::Deny(Denial::Frozen(Some(_)))), "another's stands: {refused:?}");
+}
+
+#[test]
+fn an_extension_counts_from_now_and_may_be_shorter_longer_or_without_end() {
+    let me = asker("alice");
+    let old = Hold { token: None, ..hold_with(None, Some(Some(60))) };
+    for ttl_sec in [Some(20), Some(600), None, Some(0)] {
+        let next = next_of(ask(&old, &freeze(ttl_sec, None), Liveness::Unknown, now(), &me));
+        let lease = ttl_sec.filter(|ttl| *ttl > 0);
+        let left = lease.map(|ttl| ttl * 1000);
+        assert_eq!(Elapsed::of(&next, &now(), &me).left_ms(), left, "{ttl_sec:?} counts from now, by the boot's clock");
+        assert_eq!(
+            next.ttl_sec,
+            lease.map_or(0, |ttl| i64::try_from(ttl).expect("a short one")),
+            "the top level agrees"
+        );
+        assert_eq!(next.expires_at.is_some(), lease.is_some(), "{ttl_sec:?}");
+        assert_eq!((&next.lock_id, next.held_since), (&old.lock_id, old.held_since), "it is the same freeze");
+        assert_eq!(parts_of(&next).process, None, "a freeze hangs on no process");
+    }
+}
+
+#[test]
+fn the_reason_of_a_freeze_is_kept_until_another_is_given() {
+    let me = asker("alice");
+    let old = hold_with(None, Some(Some(60)));
+    for (said, kept) in [(None, "nightly build"), (Some("incident"), "incident"), (Some(""), "")] {
+        let next = next_of(ask(&old, &freeze(None, said), Liveness::Unknown, now(), &me));
+        assert_eq!(next.reason.as_deref(), Some(kept), "{said:?}");
+    }
+    let over = hold_with(None, Some(Some(5)));
+    let anew = next_of(ask(&over, &freeze(None, None), Liveness::Unknown, now(), &me));
+    assert_eq!(anew.reason, None, "what was over is another freeze");
+    assert_eq!(anew.lock_id, fresh_id(), "with an id of its own");
+}
+
+#[test]
+fn a_freeze_never_has_a_token_or_a_pulse_whatever_was_there() {
+    let me = asker("alice");
+    let nameless = Hold { lock_id: LockId::default(), ..hold_with(None, Some(None)) };
+    for old in [hold_with(Some(None), None), hold_with(Some(Some(60)), Some(Some(60))), nameless] {
+        let next = next_of(ask(&old, &freeze(Some(60), None), Liveness::Alive, now(), &me));
+        assert_eq!((next.token, next.pulse), (None, None), "a record that was put there by hand gives neither away");
+        assert!(!next.lock_id.is_empty(), "and it has an id, by which the log can name it");
+    }
+}
+
+#[test]
+fn a_freeze_outlives_its_boot_by_the_wall_clock() {
+    let me = asker("alice");
+    let frozen = next_of(ask(&hold_with(None, Some(Some(5))), &freeze(Some(60), None), Liveness::Gone, now(), &me));
+    let rebooted = Identity { boot_id: Some("boot-2".into()), ..asker("bob") };
+    for (wall, over) in [("2026-11-15T18:00:30Z", false), ("2026-11-15T18:01:30Z", true)] {
+        let later = Moment { wall: at(wall), monotonic_ms: 1_000, boottime_ms: 1_000 };
+        assert_eq!(Elapsed::of(&frozen, &later, &rebooted).is_expired(), over, "after a reboot, at {wall}");
     }
 }

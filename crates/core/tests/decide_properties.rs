@@ -120,6 +120,7 @@ fn any_intent(hold: &Hold) -> impl Strategy<Value = Intent> + use<> {
     let owner = hold.owner.clone();
     let terms = any::<Option<u64>>().prop_map(|ttl_sec| Terms { ttl_sec, reason: None });
     let pulse = Some(PulseRef { number: 1, dev: 2, ino: 3 });
+    let (again, token) = (terms.clone(), hold.token.map_or(0, Fence::get));
     prop_oneof![
         terms.clone().prop_map(Intent::Lock),
         (terms, any::<bool>()).prop_map(move |(terms, guards)| {
@@ -131,6 +132,9 @@ fn any_intent(hold: &Hold) -> impl Strategy<Value = Intent> + use<> {
             .prop_map(|breaking| Intent::Unlock(breaking, Condition::default())),
         Just(Intent::UnlockFor(owner)),
         Just(Intent::Prune),
+        again.prop_map(Intent::Freeze),
+        any::<bool>().prop_map(|force| Intent::Unfreeze { force }),
+        prop_oneof![Just(token), any::<u64>()].prop_map(Intent::Check),
     ]
 }
 
@@ -164,7 +168,7 @@ fn any_question_on_one_boot() -> impl Strategy<Value = Question> {
             let me = Identity { boot_id: question.hold.boot_id.clone(), boot_clocks: true, ..question.me };
             let hold = Hold { parts: Some(parts), ..question.hold };
             let mut intent = question.intent;
-            if let Intent::Lock(terms) | Intent::Guard(terms, _) = &mut intent {
+            if let Intent::Lock(terms) | Intent::Guard(terms, _) | Intent::Freeze(terms) = &mut intent {
                 // What ends beyond the end of time ends there, wherever the wall stands.
                 terms.ttl_sec = terms.ttl_sec.map(|ttl_sec| ttl_sec % 1_000_000);
             }
@@ -227,6 +231,37 @@ proptest! {
                 prop_assert!(question.hold_lives(), "frozen-means-frozen: an expired hold was revived");
                 prop_assert_eq!(next.pulse.filter(|_| next.pulse != question.hold.pulse), None, "frozen-means-frozen: a new guard");
             }
+        }
+    }
+
+    /// A freeze is its owner's until it is over, and nobody can tell it from a freeze by anything that belongs to a hold.
+    #[test]
+    fn frozen_means_frozen_only_its_owner_or_force_changes_a_freeze(question in any_question(), force in any::<bool>()) {
+        let expired = Elapsed::of(&question.hold, &question.now, &question.me).is_expired();
+        let mine = question.hold.owner == question.me.owner;
+        let freeze = Question { intent: Intent::Freeze(Terms::default()), ..question.clone() }.answer(None);
+        match &freeze {
+            Decision::Commit { next: Some(next), cause: Cause::Freeze, broken } => {
+                prop_assert!(mine || expired, "frozen-means-frozen: another's freeze was replaced");
+                prop_assert_eq!(broken.is_some(), expired, "what was over is told");
+                prop_assert_eq!((next.token, next.pulse), (None, None), "a freeze has neither");
+                prop_assert_eq!(next.lock_id == question.hold.lock_id, !expired && !question.hold.lock_id.is_empty());
+            }
+            other => prop_assert!(!mine && !expired, "refused: {:?}", other),
+        }
+        let unfreeze = Question { intent: Intent::Unfreeze { force }, ..question }.answer(None);
+        prop_assert_eq!(matches!(unfreeze, Decision::Commit { next: None, .. }), mine || force, "{:?}", unfreeze);
+    }
+
+    /// all-or-nothing: a token is good exactly while the hold that has it lives.
+    #[test]
+    fn a_stale_token_is_never_good(question in any_question(), named in any::<u64>()) {
+        let stored = question.hold.token.map(Fence::get);
+        for named in [named, stored.unwrap_or(0)] {
+            let good = stored == Some(named) && question.hold_lives();
+            let decision = Question { intent: Intent::Check(named), ..question.clone() }.answer(None);
+            prop_assert_eq!(matches!(decision, Decision::Inside), good, "{:?}", decision);
+            prop_assert!(!matches!(decision, Decision::Commit { .. }), "a check changes nothing");
         }
     }
 

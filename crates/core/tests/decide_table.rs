@@ -18,7 +18,7 @@ use lokt_core::denial::Staleness;
 use lokt_core::hold::{Fence, LockId, PartKind, PulseRef};
 use lokt_core::pulse::ProcessRef;
 use table::answer::{Answer, Breaks, Refusal, check};
-use table::case::{Case, Kind, MY_PULSE, STORED_PULSE, TERMS_SEC, every_case, grip, me, stored_id, terms};
+use table::case::{Case, FreezeKind, Kind, MY_PULSE, STORED_PULSE, TERMS_SEC, every_case, grip, me, stored_id, terms};
 
 /// One sentence of the design.
 struct Row {
@@ -468,6 +468,118 @@ fn prune_tidies_away_what_expired_and_spares_processes_that_run() {
         },
     ];
     holds_for_every_case(|_| Intent::Prune, &rows);
+}
+
+/// For these the slot is that of the freeze, and the freeze beside it one that an old program keeps among the locks.
+#[test]
+fn freeze_answers_as_the_design_says() {
+    let rows = [
+        Row {
+            says: "another owner's freeze of an old program is a freeze",
+            applies: |case| case.frozen == Some(FreezeKind::Known),
+            answer: |_| Answer::Refused(Refusal::Frozen),
+        },
+        NEWER,
+        Row {
+            says: "a freeze that can't be read counts, for how long nobody can tell",
+            applies: |case| matches!(case.kind, Kind::Corrupt | Kind::BeingWritten),
+            answer: |_| Answer::Refused(Refusal::FrozenByUnread),
+        },
+        Row {
+            says: "a freeze that is over is replaced, whoever's it was; its process has no say",
+            applies: |case| case.is_held() && case.is_expired(),
+            answer: |_| Answer::Frozen(Breaks::Stale(Staleness::Expired)),
+        },
+        Row {
+            says: "the owner may extend it",
+            applies: |case| case.is_held() && case.mine,
+            answer: |_| Answer::FreezeExtended,
+        },
+        Row {
+            says: "another's freeze is not extended and not replaced",
+            applies: Case::is_held,
+            answer: |_| Answer::Refused(Refusal::FrozenByStored),
+        },
+        Row {
+            says: "what isn't frozen is frozen, whoever waits in line",
+            applies: |_| true,
+            answer: |_| Answer::Frozen(Breaks::Nothing),
+        },
+    ];
+    holds_for_every_case(|_| Intent::Freeze(terms()), &rows);
+}
+
+const OWN_FREEZE_ENDS: Row = Row {
+    says: "unfreeze ends one's own freeze, over or not",
+    applies: |case| case.is_held() && case.mine,
+    answer: |_| Answer::Removed(Cause::Unfreeze),
+};
+
+#[test]
+fn unfreeze_answers_as_the_design_says() {
+    let rows = [
+        MISSING,
+        BEING_WRITTEN,
+        NEWER,
+        CORRUPT,
+        OWN_FREEZE_ENDS,
+        Row {
+            says: "somebody else's that is over freezes nothing",
+            applies: Case::is_expired,
+            answer: |_| Answer::Refused(Refusal::Missing),
+        },
+        NOT_YOURS,
+    ];
+    holds_for_every_case(|_| Intent::Unfreeze { force: false }, &rows);
+}
+
+#[test]
+fn unfreeze_by_force_ends_whatever_is_there() {
+    let rows = [
+        MISSING,
+        OWN_FREEZE_ENDS,
+        Row {
+            says: "--force ends it, whoever's it is and whatever it is",
+            applies: |_| true,
+            answer: |_| Answer::Removed(Cause::ForceUnfreeze),
+        },
+    ];
+    holds_for_every_case(|_| Intent::Unfreeze { force: true }, &rows);
+}
+
+const NO_TOKEN: Row = Row {
+    says: "where no hold can be read, no token is the current one",
+    applies: |case| !case.is_held(),
+    answer: |_| Answer::Refused(Refusal::NoToken(7)),
+};
+
+#[test]
+fn a_token_is_good_while_its_hold_lives_whoever_asks_and_whatever_is_frozen() {
+    let rows = [
+        NEWER,
+        NO_TOKEN,
+        Row { says: "the token of a living hold is good", applies: Case::lives, answer: |_| Answer::Inside },
+        Row {
+            says: "the token of a hold that is over is not, though nobody has taken it",
+            applies: |_| true,
+            answer: |_| Answer::Refused(Refusal::Over),
+        },
+    ];
+    holds_for_every_case(|_| Intent::Check(7), &rows);
+}
+
+#[test]
+fn a_token_that_is_not_the_stored_one_is_stale_older_or_newer() {
+    for named in [0, 6, 8, u64::MAX] {
+        let stale = |case: &Case, named| {
+            let refusal = if case.is_held() { Refusal::StaleToken(named) } else { Refusal::NoToken(named) };
+            if case.kind == Kind::Newer { Refusal::Newer } else { refusal }
+        };
+        for case in every_case() {
+            let answer = Answer::Refused(stale(&case, named));
+            check(&case, &Intent::Check(named), &answer, "any other token is stale");
+        }
+    }
 }
 
 #[test]

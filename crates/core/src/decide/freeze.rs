@@ -31,8 +31,12 @@ pub(super) fn freeze(terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision
 
 /// The owner's freeze gets a new end, counted from now.
 fn extend(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision {
-    let mut next = hold.clone();
+    // A record that was put there by hand may be a lock's: what belongs to a hold isn't carried on.
+    let mut next = Hold { token: None, pulse: None, ..hold.clone() };
     sign(&mut next, me);
+    if next.lock_id.is_empty() {
+        next.lock_id.clone_from(facts.fresh_id);
+    }
     next.held_since = hold.began().or(Some(facts.now.wall));
     next.reason = terms.reason.clone().or(next.reason);
     let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));

@@ -262,6 +262,18 @@ impl World {
         }
     }
 
+    /// all-or-nothing: a token is good exactly while the hold that has it lives, whoever asks and whatever is frozen.
+    pub(crate) fn check(&mut self, seat: Seat, number: usize, any: u64) {
+        let grip = self.stage.processes.get(number).and_then(|process| process.grip.as_ref());
+        let named = grip.and_then(|grip| grip.token).map_or(any, lokt_core::hold::Fence::get);
+        let pid = self.stage.next_pid();
+        let me = self.stage.identity(seat, pid);
+        let asked = self.ask(seat, &me, &Intent::Check(named), false);
+        let stored = asked.before.as_ref().and_then(|hold| hold.token).map(lokt_core::hold::Fence::get);
+        let good = asked.lives() && stored == Some(named);
+        assert_eq!(matches!(asked.decision, Decision::Inside), good, "all-or-nothing: token {named}: {asked:?}");
+    }
+
     /// An unlock ended what it may: the owner part, or a hold that no living guard is behind.
     fn check_owners_end(&mut self, asked: &Asked, next: Option<&Hold>) {
         let before = asked.before.as_ref().expect("something was unlocked");

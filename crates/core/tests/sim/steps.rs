@@ -19,19 +19,50 @@ pub(crate) enum Step {
     Suspend(usize, u64),
     SetWall(usize, i64),
     Reboot(usize),
-    Lock { seat: Seat, ttl_sec: Option<u64>, misfit: bool },
-    Guard { seat: Seat, ttl_sec: Option<u64>, keeps_pulse: bool, misfit: bool },
-    Bind { seat: Seat, ttl_sec: Option<u64>, misfit: bool },
+    Lock {
+        seat: Seat,
+        ttl_sec: Option<u64>,
+        misfit: bool,
+    },
+    Guard {
+        seat: Seat,
+        ttl_sec: Option<u64>,
+        keeps_pulse: bool,
+        misfit: bool,
+    },
+    Bind {
+        seat: Seat,
+        ttl_sec: Option<u64>,
+        misfit: bool,
+    },
     BindAgain(Option<u64>),
     Nest(Seat),
     Renew(usize),
     Release(usize),
     KillGuard(usize),
     KillCommand(usize),
-    Unlock { seat: Seat, breaking: Breaking, aim: Aim, misfit: bool },
-    UnlockFor { seat: Seat, owner: usize, misfit: bool },
-    Prune { seat: Seat, misfit: bool },
+    Unlock {
+        seat: Seat,
+        breaking: Breaking,
+        aim: Aim,
+        misfit: bool,
+    },
+    UnlockFor {
+        seat: Seat,
+        owner: usize,
+        misfit: bool,
+    },
+    Prune {
+        seat: Seat,
+        misfit: bool,
+    },
     Freeze(Option<Frost>),
+    /// Somebody asks whether a token is good: the one of a process, or any.
+    Check {
+        seat: Seat,
+        number: usize,
+        any: u64,
+    },
     Line(usize),
     Outside(Outside),
 }
@@ -92,6 +123,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => process.clone().prop_map(Step::KillCommand),
         1 => prop::option::of(prop_oneof![Just(Frost::Known), Just(Frost::Unreadable)]).prop_map(Step::Freeze),
         2 => Just(Step::Freeze(None)),
+        2 => (any_seat(), 0_usize..8, 0_u64..12).prop_map(|(seat, number, any)| Step::Check { seat, number, any }),
         2 => (0_usize..2).prop_map(Step::Line),
         4 => any_outside().prop_map(Step::Outside),
     ];
@@ -167,6 +199,7 @@ impl World {
             Step::UnlockFor { seat, owner, misfit } => self.unlock_for(self.seat(seat), owner, misfit),
             Step::Prune { seat, misfit } => self.prune(self.seat(seat), misfit),
             Step::Freeze(frost) => self.frost = frost,
+            Step::Check { seat, number, any } => self.check(self.seat(seat), number, any),
             Step::Line(ahead) => self.ahead = ahead,
             Step::Outside(outside) => self.outside(&outside),
         }

@@ -38,6 +38,10 @@ pub(crate) enum Answer {
     OwnerPartBroken,
     /// Nothing remains.
     Removed(Cause),
+    /// A new freeze.
+    Frozen(Breaks),
+    /// One's own freeze gets a new end.
+    FreezeExtended,
     /// No.
     Refused(Refusal),
 }
@@ -50,12 +54,25 @@ pub(crate) enum Breaks {
     Corrupt,
 }
 
+impl Breaks {
+    fn broken(self) -> Option<Broken> {
+        match self {
+            Self::Nothing => None,
+            Self::Stale(why) => Some(Broken::Stale(why)),
+            Self::Corrupt => Some(Broken::Corrupt),
+        }
+    }
+}
+
 /// Why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Held,
     Queued(usize),
     Frozen,
+    /// What stands in the way is the stored freeze itself.
+    FrozenByStored,
+    FrozenByUnread,
     BeingWritten,
     Newer,
     Corrupt,
@@ -64,6 +81,8 @@ pub(crate) enum Refusal {
     Guarded,
     OtherHold,
     StaleToken(u64),
+    NoToken(u64),
+    Over,
     NotStale,
     Lost,
     Kept,
@@ -83,13 +102,13 @@ pub(crate) fn check(case: &Case, intent: &Intent, answer: &Answer, says: &str) {
 fn expected(case: &Case, intent: &Intent, answer: &Answer) -> Decision {
     let renew = |hold| commit(Some(hold), Cause::Renew, None);
     match answer {
-        Answer::Granted(breaks) => {
-            let broken = match breaks {
-                Breaks::Nothing => None,
-                Breaks::Stale(why) => Some(Broken::Stale(*why)),
-                Breaks::Corrupt => Some(Broken::Corrupt),
-            };
-            commit(Some(new_hold(intent)), Cause::Acquire, broken)
+        Answer::Granted(breaks) => commit(Some(new_hold(intent)), Cause::Acquire, breaks.broken()),
+        Answer::Frozen(breaks) => {
+            commit(Some(Hold { token: None, ..new_hold(intent) }), Cause::Freeze, breaks.broken())
+        }
+        Answer::FreezeExtended => {
+            let freeze = Hold { token: None, ..signed(case) };
+            commit(Some(ended(freeze, None, Some(new_owner_part()))), Cause::Freeze, None)
         }
         Answer::Revived => {
             let old = case.hold().expect("only a hold is revived");
@@ -143,6 +162,8 @@ fn denial(case: &Case, refusal: Refusal) -> Denial {
             FreezeKind::Known => Some(Box::new(freeze_holder())),
             FreezeKind::Unreadable => None,
         }),
+        Refusal::FrozenByStored => Denial::Frozen(Some(holder())),
+        Refusal::FrozenByUnread => Denial::Frozen(None),
         Refusal::BeingWritten => Denial::BeingWritten,
         Refusal::Newer => Denial::Newer { version: 2 },
         Refusal::Corrupt => Denial::Corrupt { why: "no JSON".into() },
@@ -151,6 +172,8 @@ fn denial(case: &Case, refusal: Refusal) -> Denial {
         Refusal::Guarded => Denial::Guarded(holder()),
         Refusal::OtherHold => Denial::OtherHold(holder()),
         Refusal::StaleToken(named) => Denial::StaleToken { named, current: Some(fence(7)) },
+        Refusal::NoToken(named) => Denial::StaleToken { named, current: None },
+        Refusal::Over => Denial::Over(holder()),
         Refusal::NotStale => Denial::NotStale(holder()),
         Refusal::Lost => Denial::Lost(case.holder().map(Box::new)),
         Refusal::Kept => Denial::Kept,

@@ -84,6 +84,11 @@ impl Case {
         self.process_lives() || self.owner_lives()
     }
 
+    /// No lease has any time left, whatever its process does.
+    pub(crate) fn is_expired(&self) -> bool {
+        [self.process, self.owner].iter().all(|lease| matches!(lease, Lease::Absent | Lease::Over(_)))
+    }
+
     /// The guard or its command is seen to run. The pid beside an owner part is that of a `lock` command and proves nothing.
     pub(crate) fn process_runs(&self) -> bool {
         self.process != Lease::Absent && matches!(self.liveness, Liveness::Alive | Liveness::Orphan)
