@@ -64,6 +64,8 @@ pub(crate) struct FreezeMembers {
     freeze_remaining_sec: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     freeze_expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze_reason: Option<String>,
 }
 
 impl FreezeMembers {
@@ -77,6 +79,7 @@ impl FreezeMembers {
             freeze_age_sec: Some(seconds_since(hold.began(), now)).filter(|age| *age > 0),
             freeze_remaining_sec: freeze.elapsed.left_ms().map(seconds),
             freeze_expires_at: hold.expires_at.map(show_wall_seconds),
+            freeze_reason: crate::show::reason(hold).map(ToOwned::to_owned),
         }
     }
 }

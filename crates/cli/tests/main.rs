@@ -18,6 +18,7 @@ mod doctor_places;
 mod doctor_trial;
 mod doctor_users;
 mod documents;
+mod drain;
 mod environment;
 mod exists;
 mod foreign;

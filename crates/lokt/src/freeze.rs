@@ -12,6 +12,7 @@ use lokt_core::name::LockName;
 use crate::error::Error;
 use crate::locks::{End, Ended, Lokt, Refusal, Said};
 use crate::store::change::Changed;
+use crate::store::freezes::Frozen;
 use crate::store::line::held_path;
 use crate::store::record_path;
 use crate::store::slot::{Found, ProcessEnd, Stored};
@@ -48,6 +49,8 @@ pub enum Drained {
     TimedOut(Box<Holder>),
     /// This still does, but the wait was interrupted.
     Interrupted(Box<Holder>),
+    /// The freeze ended first: whoever comes now gets in.
+    Thawed,
 }
 
 impl Lokt {
@@ -76,6 +79,14 @@ impl Lokt {
         Ok(Said { value, warnings })
     }
 
+    /// The freeze over `name` that counts now: whose it is, or why it can't be read.
+    pub fn frozen(&self, name: &LockName) -> Option<Result<Box<Holder>, String>> {
+        self.store().freeze(name, &self.now()).map(|frozen| match frozen {
+            Frozen::Known(holder) => Ok(holder),
+            Frozen::Unreadable(why) => Err(why),
+        })
+    }
+
     /// What still holds `name`: a living hold, or one that is over and whose process runs on.
     pub fn still_held(&self, name: &LockName) -> Result<Option<Holder>, Error> {
         let found = self.look_at(name)?;
@@ -88,6 +99,10 @@ impl Lokt {
         let clock = Clock::start(self, patience.timeout);
         loop {
             let found = self.look_at(name)?;
+            // Empty means something only for as long as it is frozen.
+            if self.frozen(name).is_none() {
+                return Ok(Drained::Thawed);
+            }
             let Some(holder) = found.holder().filter(runs) else { return Ok(Drained::Empty) };
             let denial = Denial::Held(Box::new(holder.clone()));
             if let Some(tell) = patience.tell.as_mut() {

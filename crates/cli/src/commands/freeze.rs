@@ -159,6 +159,7 @@ fn outcome(name: &LockName, drained: &Drained, now: Timestamp) -> String {
     match drained {
         Drained::Empty => format!("drained: no process runs under {}", quoted(name.as_str())),
         Drained::TimedOut(holder) => format!("error: timeout: still running: {}; {frozen}", runs(holder)),
+        Drained::Thawed => unreachable!("it was said before"),
         Drained::Interrupted(holder) => format!("interrupted: still running: {}; {frozen}", runs(holder)),
     }
 }
@@ -184,6 +185,11 @@ fn drain(lokt: &Lokt, name: &LockName, timeout: Option<Duration>) -> Result<(Opt
     let drained = lokt.drain(name, &mut patience)?;
     if live && said {
         say(CLEAR);
+    }
+    if let Drained::Thawed = drained {
+        let message = format!("the freeze of {} ended before what runs under it did", quoted(name.as_str()));
+        return Err(Failure::new(Exit::Expired, "E_LOCK_EXPIRED", message)
+            .hint(format!("`lokt freeze {name} --drain` with a longer --ttl, or with none, waits again")));
     }
     let signal = if matches!(drained, Drained::Interrupted(_)) { inbox.ended_by() } else { None };
     Ok((Some(drained), signal))

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use lokt::time::{parse_wall, show_wall_seconds};
-use lokt::{Entry, EntryState, Lokt, Waiter};
+use lokt::{Denial, Entry, EntryState, Holder, Lokt, Waiter};
 use serde::Serialize;
 
 use crate::args::lock_name;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::members::{HolderMembers, text};
+use crate::members::{FreezeMembers, HolderMembers, text};
 use crate::report::{Failure, Format, Report};
-use crate::show::{age, clean, holder_line, quoted, seconds_since};
+use crate::show::{Subject, age, clean, holder_line, quoted, reason, refusal, seconds_since};
 
 /// Show who waits for a lock, in order
 #[derive(clap::Parser)]
@@ -26,6 +26,11 @@ struct Queue<'a> {
     held: bool,
     #[serde(flatten)]
     holder: HolderMembers,
+    /// A freeze keeps them waiting, whether it is held or not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    frozen: bool,
+    #[serde(flatten)]
+    freeze: FreezeMembers,
     waiters: Vec<InLine>,
 }
 
@@ -56,15 +61,22 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         None => (None, Vec::new()),
     };
     let held = entry.as_ref().is_some_and(Entry::is_live);
+    let frozen = lokt.as_ref().and_then(|lokt| lokt.frozen(&name));
     Ok(match (format, lokt) {
         (Format::Json, lokt) => report.json(&Queue {
             name: name.as_str(),
             held,
             holder: lokt.as_ref().map(|lokt| holder(lokt, entry.as_ref())).unwrap_or_default(),
+            frozen: frozen.is_some(),
+            freeze: match (&lokt, &frozen) {
+                (Some(lokt), Some(Ok(freeze))) => FreezeMembers::of(freeze, lokt.now().wall),
+                _ => FreezeMembers::default(),
+            },
             waiters: lokt.map(|lokt| in_line(&lokt, &line)).unwrap_or_default(),
         }),
         (Format::Text, Some(lokt)) if !line.is_empty() => {
-            report.text(table(&lokt, name.as_str(), entry.as_ref(), &line))
+            let frozen = frozen.map(|frozen| freeze_line(&lokt, name.as_str(), frozen));
+            report.text(table(&lokt, name.as_str(), entry.as_ref(), frozen, &line))
         }
         (Format::Text, _) => report.text(format!("nobody waits for lock {}\n", quoted(name.as_str()))),
     })
@@ -98,15 +110,25 @@ pub(super) fn in_line(lokt: &Lokt, line: &[Waiter]) -> Vec<InLine> {
     line.iter().enumerate().map(one).collect()
 }
 
-fn table(lokt: &Lokt, name: &str, entry: Option<&Entry>, line: &[Waiter]) -> String {
+/// What keeps everybody waiting, whoever holds it.
+fn freeze_line(lokt: &Lokt, name: &str, frozen: Result<Box<Holder>, String>) -> String {
+    let denial = Denial::Frozen(frozen.ok());
+    let why = denial.holder().and_then(|freeze| reason(&freeze.hold)).map(|why| format!(": {}", clean(why)));
+    let line = refusal(Subject::Lock, name, &denial, "", lokt.now().wall);
+    format!("{line}{}\n", why.unwrap_or_default())
+}
+
+fn table(lokt: &Lokt, name: &str, entry: Option<&Entry>, frozen: Option<String>, line: &[Waiter]) -> String {
     let now = lokt.now();
     let mut text = match entry.map(|entry| &entry.state) {
         Some(EntryState::Held(holder)) if holder.lives() => {
             let hold = &holder.hold;
             format!("lock {} held by {} for {}\n", quoted(name), holder_line(hold), age(hold.began(), now.wall))
         }
+        _ if frozen.is_some() => String::new(),
         _ => format!("lock {} is free\n", quoted(name)),
     };
+    text.extend(frozen);
     for (place, waiter) in line.iter().enumerate() {
         let _ = writeln!(text, "{:>3}. {}", place + 1, waits(lokt, waiter));
     }

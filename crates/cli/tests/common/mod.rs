@@ -266,6 +266,22 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Has it ended? A zombie has.
+    pub(crate) fn has_ended(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        stat.rsplit_once(')').is_none_or(|(_, fields)| fields.starts_with(" Z"))
+    }
+
+    /// Does it sleep in `poll`, as whoever waits for a signal too?
+    pub(crate) fn sleeps(&self) -> bool {
+        let call = fs::read_to_string(format!("/proc/{}/wchan", self.pid)).unwrap_or_default();
+        call.contains("poll")
+    }
+
     pub(crate) fn wait(self) -> Said {
         let Ok(output) = self.done.recv_timeout(DEADLINE) else {
             let _ = kill_process(pid_of(self.pid), Signal::KILL);

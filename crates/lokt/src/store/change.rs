@@ -318,8 +318,8 @@ impl Store<'_> {
                 });
             }
         };
-        // Our own goes with our seat.
-        if !matches!(ask.intent, Intent::Release(_)) {
+        // Our own goes with our seat. A freeze has none, whatever a record that was put there by hand says.
+        if ask.kind == Kind::Lock && !matches!(ask.intent, Intent::Release(_)) {
             self.forget_pulse(view.found.hold(), next);
         }
         if drawn.as_ref().is_some_and(Drawn::raises) {

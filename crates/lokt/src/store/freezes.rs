@@ -10,7 +10,7 @@ use lokt_core::time::Moment;
 
 use super::ask::Ask;
 use super::change::Changed;
-use super::slot::Stored;
+use super::slot::{Found, Stored};
 use super::{Kind, LOCKS_DIR, Store};
 use crate::error::{At as _, Error};
 
@@ -52,13 +52,13 @@ impl Store<'_> {
     /// Old programs kept freezes among the locks, as `freeze-<name>`. One of ours by that name is a lock and freezes nothing.
     pub(super) fn legacy_freeze(&self, name: &LockName, now: &Moment) -> Option<Frozen> {
         let found = self.find(&legacy_path(name), name.as_str(), now);
+        if !is_legacy_freeze(&found) {
+            return None;
+        }
         match found.stored {
-            Stored::Held(hold) if is_legacy(&hold) && !found.elapsed.is_expired() => {
-                Some(Frozen::Known(Box::new(Holder {
-                    hold: *hold,
-                    liveness: Liveness::Unknown,
-                    elapsed: found.elapsed,
-                })))
+            Stored::Held(hold) => {
+                let known = Holder { hold: *hold, liveness: Liveness::Unknown, elapsed: found.elapsed };
+                Some(Frozen::Known(Box::new(known)))
             }
             Stored::Unreadable(error) => Some(Frozen::Unreadable(error.to_string())),
             _ => None,
@@ -79,16 +79,16 @@ impl Store<'_> {
         if self.legacy_freeze(name, &self.machine.now()).is_none() {
             return Ok(ended);
         }
-        let older = end(Kind::LegacyFreeze)?;
-        match (&ended.decision, &older.decision) {
-            (Decision::Deny(Denial::Missing), _) => return Ok(older),
-            (Decision::Commit { .. }, Decision::Deny(_)) => {
+        let older = end(Kind::LegacyFreeze);
+        match (&ended.decision, older) {
+            (Decision::Deny(Denial::Missing), older) => return older,
+            // The first has ended, whatever becomes of the second.
+            (Decision::Commit { .. }, Ok(Changed { decision: Decision::Deny(_), .. }) | Err(_)) => {
                 let path = self.root.join(legacy_path(name));
                 ended.warnings.push(format!("\"{name}\" is still frozen, by {}", path.display()));
             }
-            _ => {}
+            (_, older) => ended.warnings.extend(older?.warnings),
         }
-        ended.warnings.extend(older.warnings);
         Ok(ended)
     }
 
@@ -122,4 +122,13 @@ impl Store<'_> {
 /// Is this the record of a program that kept freezes among the locks? One of ours says more.
 pub(crate) fn is_legacy(hold: &Hold) -> bool {
     hold.is_foreign() && hold.token.is_none() && hold.boot_id.is_none()
+}
+
+/// Does this file among the locks freeze something? What can't be read may do so.
+pub(super) fn is_legacy_freeze(found: &Found) -> bool {
+    match &found.stored {
+        Stored::Held(hold) => is_legacy(hold) && !found.elapsed.is_expired(),
+        Stored::Unreadable(_) => true,
+        _ => false,
+    }
 }

@@ -11,7 +11,7 @@ use lokt_core::pulse::{ProcessRef, Pulse};
 use lokt_core::record::{self, Parsed, RECORD_BYTES_MAX};
 use lokt_core::time::{Elapsed, Moment, millis_between};
 
-use super::freezes::Frozen;
+use super::freezes::{Frozen, is_legacy_freeze};
 use super::line::{Line, held_path};
 use super::{Kind, Store, record_path};
 use crate::error::{At as _, Error, ErrorKind, joined};
@@ -160,7 +160,11 @@ impl Store<'_> {
 
     /// Looks at a freeze over `name` itself. An older one beside it counts too.
     pub(super) fn freeze_view(&self, name: &LockName, kind: Kind, now: &Moment) -> View {
-        let found = self.find_record(&kind.path(name), name.as_str(), now);
+        let mut found = self.find_record(&kind.path(name), name.as_str(), now);
+        // Whoever was told of a legacy freeze may find a lock by that name when it is inside.
+        if kind == Kind::LegacyFreeze && !is_legacy_freeze(&found) {
+            found = Found { stored: Stored::Free, content: None, ..found };
+        }
         let frozen = if kind == Kind::Freeze { self.legacy_freeze(name, now) } else { None };
         View { found, frozen, line: Line::default() }
     }
