@@ -94,7 +94,7 @@ impl Lokt {
     fn stage(&self, source: &Path, target: &Path) -> Result<Staged, Error> {
         let unique = self.machine().random().map_err(|error| Error::io("get random bits for", self.root(), error))?;
         Staged::copy(source, target, unique).map_err(|failure| match failure {
-            StageError::Source(error) => file_error("read", source, error),
+            StageError::Source(error) => file_error("read", source, error).hint("nothing was published"),
             StageError::Target(error) => bad_target(target, error),
             StageError::Changed => {
                 let message = format!("{} changed while it was copied", source.display());
@@ -119,7 +119,19 @@ fn check(store: &Store<'_>, name: &LockName, token: u64) -> Result<Fenced, Error
 }
 
 fn bad_target(target: &Path, error: io::Error) -> Error {
-    file_error("publish to", target, error).hint("nothing was published")
+    let needs = match error.kind() {
+        io::ErrorKind::InvalidInput => "it must be a regular file, or nothing yet, and never a symbolic link",
+        io::ErrorKind::IsADirectory => "name the file in it, too",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "its directory must be there first",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "its directory must be writable: the file is made there before it takes its place"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the whole file must fit beside the one that it replaces"
+        }
+        _ => return file_error("publish to", target, error).hint("nothing was published"),
+    };
+    file_error("publish to", target, error).hint(format!("nothing was published; {needs}"))
 }
 
 fn file_error(attempt: &str, path: &Path, error: io::Error) -> Error {
@@ -129,5 +141,4 @@ fn file_error(attempt: &str, path: &Path, error: io::Error) -> Error {
         }
         _ => Error::io(attempt, path, error),
     }
-    .hint("both must be regular files, and a symbolic link is never replaced")
 }

@@ -1,5 +1,6 @@
 //! Each disk call of each change fails, tears, dies or loses power once; every promise must hold afterwards.
 
+mod frozen;
 mod guards;
 mod meanwhile;
 mod world;

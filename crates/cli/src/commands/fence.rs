@@ -45,23 +45,28 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let claimed = context.claimed(args.name.as_deref(), args.token)?;
     let lokt = context.open()?;
     let mut report = Report::new(Exit::Done);
+    let mut checked = Vec::new();
     for Claimed { name, token } in &claimed {
         let Some(lokt) = &lokt else { return Err(nobody(name.as_str(), *token)) };
         let holder = match lokt.check_token(name, *token)? {
             Fenced::Denied(refused) => return Ok(deny::report(lokt, name.as_str(), &refused, format)),
             Fenced::Current(holder) => holder,
         };
-        report = match format {
-            Format::Json => report.json(&good(name.as_str(), *token, &holder)),
-            Format::Text => {
-                let now = lokt.now().wall;
-                report
-                    .text(format!("token {token} of lock {} is good\n", quoted(name.as_str())))
-                    .note(format!("note: the lock is held until {}", until(&holder, now)))
-            }
-        };
+        if format == Format::Text {
+            let now = lokt.now().wall;
+            report = report
+                .text(format!("token {token} of lock {} is good\n", quoted(name.as_str())))
+                .note(format!("note: the lock is held until {}", until(&holder, now)));
+        }
+        checked.push((name, *token, holder));
     }
-    Ok(report)
+    let checked: Vec<_> = checked.iter().map(|(name, token, holder)| good(name.as_str(), *token, holder)).collect();
+    Ok(match (format, checked.as_slice()) {
+        (Format::Text, _) => report,
+        (Format::Json, [one]) => report.json(one),
+        // A guard of several names: one answer all the same.
+        (Format::Json, several) => report.json(&several),
+    })
 }
 
 fn good<'a>(name: &'a str, token: u64, holder: &'a Holder) -> Good<'a> {

@@ -27,6 +27,11 @@ impl Blocked {
         Self { before: stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
     }
 
+    /// Blocks what the kernel sends whoever writes beyond a file size limit: the error says enough.
+    pub(super) fn file_size() -> Self {
+        Self { before: file_size().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
+    }
+
     /// Blocks every signal that can be blocked, until the same end.
     pub(crate) fn and_all(self) -> Self {
         let _ = SigSet::all().thread_block();
@@ -48,10 +53,12 @@ pub(super) fn forget_file_size(position: u64) {
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGXFSZ));
     // Below the limit, or without one, the error has another reason and no signal, and waiting for one would never end.
     if is_blocked && getrlimit(Resource::Fsize).current.is_some_and(|limit| limit <= position) {
-        let mut file_size = SigSet::empty();
-        file_size.add(Signal::SIGXFSZ);
-        let _ = file_size.wait();
+        let _ = file_size().wait();
     }
+}
+
+fn file_size() -> SigSet {
+    SigSet::from(Signal::SIGXFSZ)
 }
 
 /// What is passed on to a command.

@@ -1,7 +1,7 @@
 //! A copy of a file beside the place where it is to go: complete, synced, and one rename away from being there.
 //!
 //! The copy has no name while it is made, where the file system can do that: whoever is killed meanwhile leaves nothing behind. It gets one
-//! just before the rename, which needs it.
+//! just before the rename, which needs it: inside the mutex, where no signal but SIGKILL arrives.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,6 +16,7 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 
 use super::os_dirs::kind_of;
+use super::signals::{Blocked, forget_file_size};
 
 /// What became of the attempt, and of which of the two paths.
 #[derive(Debug)]
@@ -33,8 +34,11 @@ pub enum StageError {
 pub struct Staged {
     dir: OwnedFd,
     target: OsString,
-    /// The copy's name in the directory, until it has been renamed.
-    temp: Option<OsString>,
+    copy: File,
+    /// The copy's name in the directory.
+    temp: OsString,
+    /// It stands there under that name.
+    is_named: bool,
     /// How long it is.
     pub bytes: u64,
 }
@@ -52,36 +56,35 @@ impl Staged {
         }
         let temp = OsString::from(format!(".lokt-publish-{unique:032x}"));
         let (to, is_named) = create(&dir, &temp).map_err(StageError::Target)?;
-        let mut staged = Self { dir, target: name, temp: is_named.then(|| temp.clone()), bytes: 0 };
+        let mut staged = Self { dir, target: name, copy: File::from(to), temp, is_named, bytes: 0 };
         let mut from = File::from(from);
-        let mut to = File::from(to);
         // The kernel copies, or shares the blocks, where it can.
-        staged.bytes = io::copy(&mut from, &mut to).map_err(StageError::Target)?;
+        let quiet = Blocked::file_size();
+        staged.bytes = io::copy(&mut from, &mut staged.copy).map_err(|error| {
+            forget_file_size(fstat(&staged.copy).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)));
+            StageError::Target(error)
+        })?;
+        drop(quiet);
         let after = fstat(&from).map_err(|error| StageError::Source(error.into()))?;
         if is_changed(&before, &after) || staged.bytes != u64::try_from(after.st_size).unwrap_or(0) {
             return Err(StageError::Changed);
         }
-        let finish = || -> io::Result<()> {
-            fchmod(&to, Mode::from_raw_mode(before.st_mode & 0o777))?;
-            retry_on_intr(|| fsync(&to))?;
-            if !is_named {
-                let unnamed = format!("/proc/self/fd/{}", to.as_raw_fd());
-                linkat(CWD, unnamed, &staged.dir, &temp, AtFlags::SYMLINK_FOLLOW)?;
-            }
-            Ok(())
-        };
-        finish().map_err(StageError::Target)?;
-        staged.temp = Some(temp);
+        fchmod(&staged.copy, Mode::from_raw_mode(before.st_mode & 0o777))
+            .and_then(|()| retry_on_intr(|| fsync(&staged.copy)))
+            .map_err(|error| StageError::Target(error.into()))?;
         Ok(staged)
     }
 
     /// Puts the copy in its place, in one step. Something that isn't a regular file is never replaced.
     pub fn publish(&mut self) -> io::Result<()> {
         replaceable(&self.dir, &self.target)?;
-        if let Some(temp) = &self.temp {
-            renameat(&self.dir, temp, &self.dir, &self.target)?;
+        if !self.is_named {
+            let unnamed = format!("/proc/self/fd/{}", self.copy.as_raw_fd());
+            linkat(CWD, unnamed, &self.dir, &self.temp, AtFlags::SYMLINK_FOLLOW)?;
+            self.is_named = true;
         }
-        self.temp = None;
+        renameat(&self.dir, &self.temp, &self.dir, &self.target)?;
+        self.is_named = false;
         Ok(())
     }
 
@@ -93,8 +96,8 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        if let Some(temp) = &self.temp {
-            let _ = unlinkat(&self.dir, temp, AtFlags::empty());
+        if self.is_named {
+            let _ = unlinkat(&self.dir, &self.temp, AtFlags::empty());
         }
     }
 }
@@ -112,7 +115,9 @@ fn open_regular(path: &Path) -> io::Result<OwnedFd> {
 /// The directory of `path`, and its last component.
 fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let is_dir = || io::Error::new(io::ErrorKind::IsADirectory, "it names a directory, not a file");
-    if path.as_os_str().as_bytes().ends_with(b"/") {
+    let bytes = path.as_os_str().as_bytes();
+    // `file_name` would overlook both.
+    if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
         return Err(is_dir());
     }
     let name = path.file_name().ok_or_else(is_dir)?;
