@@ -475,3 +475,22 @@ fn token_order_a_root_whose_first_command_is_freeze_begins_with_token_one() {
         assert!(token < 10, "after {first:?} nothing was lost that would need a leap: token {token}");
     }
 }
+
+#[test]
+fn a_freeze_outlives_the_boot_on_which_it_was_placed() {
+    let root = Root::new();
+    root.run("ops", "freeze long --ttl 10m").exits(0, "it is free");
+    root.run("ops", "freeze endless").exits(0, "it is free");
+    root.run("ops", "freeze short --ttl 1s").exits(0, "it is free");
+    for name in ["long", "endless", "short"] {
+        let mut record = freeze(&root, name);
+        record["boot_id"] = "00000000-0000-0000-0000-000000000000".into();
+        root.put_freeze(name, &record);
+    }
+    root.run("a", "lock long").exits(2, "after a reboot the wall clock says that it lasts");
+    root.run("a", "lock endless").exits(2, "and what has no end has none");
+    eventually("by the wall clock it ends, too", || root.run("a", "lock short").code == 0);
+    root.run("ops", "freeze long --ttl 20m").exits(0, "its owner extends it");
+    assert_ne!(freeze(&root, "long")["boot_id"], "00000000-0000-0000-0000-000000000000", "on this boot now");
+    root.run("ops", "unfreeze endless").exits(0, "or ends it");
+}

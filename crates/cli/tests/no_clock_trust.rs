@@ -115,3 +115,31 @@ fn a_holder_whose_own_clock_is_wrong_gets_the_lease_it_asked_for() {
         assert!(over, "no-clock-trust: a one-second lease taken at {offset} ends after one second");
     }
 }
+
+#[test]
+fn frozen_means_frozen_also_for_those_whose_clock_is_wrong() {
+    let clock = Clock::new();
+    let frozen = |name: &str| clock.place.root().join(format!("freezes/{name}.json")).exists();
+    for (name, placed) in [("x", "+0"), ("ahead", "+1h"), ("behind", "-1h")] {
+        let said = clock.at(placed, "ops", &["freeze", name, "--ttl", "5m"]);
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        for offset in ["+1h", "+0", "-1h"] {
+            let context = format!("no-clock-trust: frozen at {placed}, asked at {offset}");
+            assert_eq!(clock.at(offset, "b", &["lock", name]).code, Some(2), "{context}: it is frozen");
+            assert_eq!(
+                clock.at(offset, "b", &["guard", name, "--", "true"]).code,
+                Some(2),
+                "{context}: for guards too"
+            );
+            assert_eq!(clock.at(offset, "b", &["why", name]).code, Some(2), "{context}: why agrees");
+            assert_eq!(clock.at(offset, "b", &["freeze", name]).code, Some(2), "{context}: it is not replaced");
+            clock.at(offset, "b", &["status", "--prune-expired"]);
+            assert!(frozen(name), "{context}: and not pruned");
+        }
+    }
+    let said = clock.at("+1h", "ops", &["freeze", "short", "--ttl", "1s"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let over = wait_until(Duration::from_secs(10), || clock.place.run("b", &["why", "short"]).code == Some(0));
+    assert!(over, "no-clock-trust: a freeze of a second ends after a second, wherever the clock stood");
+    assert_eq!(clock.at("-1h", "b", &["lock", "short"]).code, Some(0), "no-clock-trust: what is over stays over");
+}
