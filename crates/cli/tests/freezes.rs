@@ -494,3 +494,19 @@ fn a_freeze_outlives_the_boot_on_which_it_was_placed() {
     assert_ne!(freeze(&root, "long")["boot_id"], "00000000-0000-0000-0000-000000000000", "on this boot now");
     root.run("ops", "unfreeze endless").exits(0, "or ends it");
 }
+
+#[test]
+fn a_lock_that_cannot_be_read_does_not_hide_that_it_is_frozen_now() {
+    let root = Root::used();
+    fs::create_dir(root.record_path("x")).expect("it is new");
+    let said = root.run("ops", "freeze x").exits(0, "it is frozen");
+    said.says("frozen \"x\"\n", "it says so")
+        .notes("warning: what holds the lock can't be told: ", "and that nobody knows who holds it")
+        .notes("locks/x.json is a directory", "with the path");
+    let json = root.run("ops", "freeze x --json").exits(0, "it is frozen").json();
+    assert_eq!((&json["status"], &json["held"]), (&json!("frozen"), &json!(true)), "what can't be read counts: {json}");
+    let said = root.run("ops", "freeze x --drain").exits(65, "nobody can tell when it is empty");
+    said.notes("hint: x stays frozen", "but it is frozen").notes("lokt unlock --force x", "and what to do");
+    root.run("ops", "unlock --force x").exits(0, "it is moved aside");
+    root.run("ops", "freeze x --drain").exits(0, "then it is empty");
+}

@@ -98,7 +98,9 @@ impl Lokt {
     pub fn drain(&self, name: &LockName, patience: &mut Patience<'_>) -> Result<Drained, Error> {
         let clock = Clock::start(self, patience.timeout);
         loop {
-            let found = self.look_at(name)?;
+            let found = self.look_at(name).map_err(|error| {
+                error.hint(format!("{name} stays frozen; what can't be read counts as held: `lokt unlock --force {name}` moves it aside"))
+            })?;
             // Empty means something only for as long as it is frozen.
             if self.frozen(name).is_none() {
                 return Ok(Drained::Thawed);

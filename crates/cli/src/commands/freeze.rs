@@ -79,13 +79,15 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         }
     };
     let (drained, signal) = if args.drain { drain(&lokt, &name, args.timeout)? } else { (None, None) };
-    let holder = lokt.still_held(&name)?;
+    // It is frozen, whatever stands where the lock's record should be. What can't be read counts as held.
+    let (holder, unread) = lokt.still_held(&name).map_or_else(|error| (None, Some(error)), |holder| (holder, None));
     let exit = match (&drained, signal) {
         (_, Some(signal)) => Exit::Other(u8::try_from(signal).unwrap_or(0).saturating_add(128)),
         (Some(Drained::TimedOut(_)), None) => Exit::Held,
         _ => Exit::Done,
     };
-    let report = Report::new(exit).warnings(said.warnings);
+    let unread_note = unread.as_ref().map(|error| format!("what holds the lock can't be told: {error}"));
+    let report = Report::new(exit).warnings(said.warnings).warnings(unread_note.into_iter().collect());
     let now = lokt.now().wall;
     Ok(match format {
         Format::Json => report.json(&Frozen {
@@ -97,7 +99,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             expires_at: frozen.freeze.expires_at.map(show_wall_seconds),
             ttl_sec: Some(frozen.freeze.ttl_sec).filter(|ttl| *ttl > 0),
             reason: reason(&frozen.freeze),
-            held: holder.is_some(),
+            held: holder.is_some() || unread.is_some(),
             holder: holder.as_ref().map(|holder| HolderMembers::of(&lokt, holder, now)).unwrap_or_default(),
             drained: drained.map(|drained| matches!(drained, Drained::Empty)),
         }),
