@@ -17,7 +17,7 @@ use crate::args::{lease_seconds, lock_name, parse_timeout, parse_ttl};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::HolderMembers;
-use crate::report::{Failure, Format, Report, say};
+use crate::report::{self, Failure, Format, Report, say};
 use crate::show::{Subject, age, clean, holder_line, quoted, reason, until};
 
 /// Keep everybody from getting a lock, until it is unfrozen
@@ -78,6 +78,15 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             return Ok(report.warnings(said.warnings));
         }
     };
+    let span = match frozen.freeze.ttl_sec {
+        0 => String::new(),
+        ttl_sec => format!(" for {}", duration::show_seconds(ttl_sec)),
+    };
+    let mut answer = format!("frozen {}{span}\n", quoted(name.as_str()));
+    if args.drain && format == Format::Text {
+        // Said before the wait: it is true already. Nobody may read it; the exit code is still true.
+        let _ = report::answer(&std::mem::take(&mut answer));
+    }
     let (drained, signal) = if args.drain { drain(&lokt, &name, args.timeout)? } else { (None, None) };
     // It is frozen, whatever stands where the lock's record should be. What can't be read counts as held.
     let (holder, unread) = lokt.still_held(&name).map_or_else(|error| (None, Some(error)), |holder| (holder, None));
@@ -103,17 +112,10 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             holder: holder.as_ref().map(|holder| HolderMembers::of(&lokt, holder, now)).unwrap_or_default(),
             drained: drained.map(|drained| matches!(drained, Drained::Empty)),
         }),
-        Format::Text => {
-            let span = if frozen.freeze.ttl_sec > 0 {
-                format!(" for {}", duration::show_seconds(frozen.freeze.ttl_sec))
-            } else {
-                String::new()
-            };
-            report
-                .text(format!("frozen {}{span}\n", quoted(name.as_str())))
-                .notes(remarks(&name, &frozen, holder.as_ref(), args.drain, now))
-                .notes(drained.map(|drained| outcome(&name, &drained, now)))
-        }
+        Format::Text => report
+            .text(answer)
+            .notes(remarks(&name, &frozen, holder.as_ref(), args.drain, now))
+            .notes(drained.map(|drained| outcome(&name, &drained, now))),
     })
 }
 
