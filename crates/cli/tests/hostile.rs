@@ -155,6 +155,17 @@ fn force_and_break_stale_move_what_is_no_record_aside() {
 }
 
 #[test]
+fn the_longest_record_there_is_has_a_mebibyte_and_not_a_byte_more() {
+    let root = Root::used();
+    root.put("locks/x.json", vec![b' '; 1 << 20]);
+    root.run("b", "exists x").exits(3, "it was read in full, and is no record");
+    for more in [1, 4095, 4096, 4097] {
+        root.put("locks/x.json", vec![b' '; (1 << 20) + more]);
+        root.run("b", "exists x").exits(65, "it is too long to be read").notes("/locks/x.json", "the path is named");
+    }
+}
+
+#[test]
 fn what_is_nested_too_deeply_is_no_record() {
     let root = Root::used();
     root.put("locks/x.json", "[".repeat(100_000));

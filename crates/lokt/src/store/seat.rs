@@ -14,7 +14,7 @@ use lokt_core::time::Moment;
 use super::Store;
 use super::line::{HELD_DIR, Line, held_path, line_dir, ticket_path};
 use super::slot::Stored;
-use crate::error::{At as _, Error};
+use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Entry, PulseFile};
 
 /// Pulses of the dead that one look removes at most.
@@ -134,7 +134,14 @@ impl Store<'_> {
     ) -> Result<Seat, Error> {
         let pulse = profile.pulse(name, self.me, now);
         let path = place.path(name.as_str(), number);
-        let file = self.disk.create_pulse(&path, &pulse.encode()).at("write", self.root, &path)?;
+        let bytes = pulse.encode();
+        if bytes.len() > RECORD_BYTES_MAX {
+            // Nobody would read it, and whoever isn't seen is overtaken.
+            let message = format!("a place in line of {} bytes would be too long", bytes.len());
+            return Err(Error::new(ErrorKind::NotARecord, message)
+                .hint("shorten LOKT_OWNER, LOKT_AGENT_ID, LOKT_HOLDS or --reason"));
+        }
+        let file = self.disk.create_pulse(&path, &bytes).at("write", self.root, &path)?;
         Ok(Seat { number, place, name: name.to_string(), pulse, id: file.id(), file: Some(file) })
     }
 
