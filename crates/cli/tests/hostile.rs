@@ -166,6 +166,18 @@ fn the_longest_record_there_is_has_a_mebibyte_and_not_a_byte_more() {
 }
 
 #[test]
+fn a_version_beyond_all_numbers_is_a_newer_one() {
+    let root = Root::used();
+    for version in ["99999999999999999999999", "18446744073709551615", "2.5", "1e3"] {
+        root.put("locks/x.json", format!(r#"{{"version": {version}, "owner": "a"}}"#));
+        root.run("b", "lock x").exits(65, "a newer version is not ours to judge");
+        assert!(root.aside().is_empty(), "it is left where it is");
+    }
+    root.put("locks/x.json", r#"{"version": 1.5, "owner": "a"}"#);
+    root.run("b", "lock x").exits(0, "this one is no version of anything");
+}
+
+#[test]
 fn what_is_nested_too_deeply_is_no_record() {
     let root = Root::used();
     root.put("locks/x.json", "[".repeat(100_000));

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::hold::{Fence, Hold, LockId, Part, Parts, PulseRef, RECORD_VERSION, lease_of};
 use crate::time::{parse_wall, show_wall};
@@ -75,13 +75,20 @@ impl<'de> Visitor<'de> for VersionVisitor {
         let mut version = 0;
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             if key.eq_ignore_ascii_case("version") {
-                version = or_default(map.next_value()?);
+                version = map.next_value::<Option<Number>>()?.map_or(0, |number| whole(&number));
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
         }
         Ok(VersionOnly(version))
     }
+}
+
+/// Its whole part; the nearest number there is for what is beyond all numbers.
+fn whole(number: &Number) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "that is what it is for, and it stops at the last number")]
+    let rounded = || number.as_f64().map_or(0, |number| number as i64);
+    number.as_i64().unwrap_or_else(rounded)
 }
 
 struct Record(Hold);
