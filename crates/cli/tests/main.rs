@@ -37,6 +37,7 @@ mod guard_terminal;
 mod guards;
 mod hostile;
 mod hostile_line;
+mod hostile_matrix;
 mod in_order;
 mod lock;
 mod man;

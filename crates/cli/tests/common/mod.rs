@@ -72,7 +72,12 @@ impl Root {
 
     /// `lokt`, as `owner`, on this root.
     pub(crate) fn lokt(&self, owner: &str) -> Call {
-        Call::new(LOKT).env("LOKT_ROOT", self.path()).env("LOKT_OWNER", owner).cwd(self.outside())
+        self.call(LOKT).env("LOKT_OWNER", owner)
+    }
+
+    /// Any program, beside this root; as owner `b`, if it runs `lokt`.
+    pub(crate) fn call(&self, program: &str) -> Call {
+        Call::new(program).env("LOKT_ROOT", self.path()).env("LOKT_OWNER", "b").cwd(self.outside())
     }
 
     /// Runs `lokt` with `words`, which are separated by spaces.
