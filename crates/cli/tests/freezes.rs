@@ -510,3 +510,19 @@ fn a_lock_that_cannot_be_read_does_not_hide_that_it_is_frozen_now() {
     root.run("ops", "unlock --force x").exits(0, "it is moved aside");
     root.run("ops", "freeze x --drain").exits(0, "then it is empty");
 }
+
+#[test]
+fn a_drain_claims_nothing_about_a_lock_that_it_does_not_understand() {
+    for (record, code) in [(r#"{"version": 2, "name": "x", "owner": "a"}"#, 65), ("", 75)] {
+        let root = Root::used();
+        root.put("locks/x.json", record);
+        let said = root.run("ops", "freeze x --drain --timeout 50ms").exits(code, "nobody knows what runs under it");
+        said.notes("/locks/x.json", "the path is named");
+        root.put("locks/x.json", record);
+        let said = root.run("ops", "freeze x --drain --timeout 50ms --json").exits(code, "in JSON too");
+        said.failure();
+        root.put("locks/x.json", record);
+        let json = root.run("ops", "freeze x --json").exits(0, "it can be frozen").json();
+        assert_eq!(json["held"], true, "what isn't understood counts as held: {json}");
+    }
+}

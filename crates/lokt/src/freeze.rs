@@ -9,8 +9,8 @@ use lokt_core::hold::{Hold, PartKind};
 use lokt_core::liveness::Liveness;
 use lokt_core::name::LockName;
 
-use crate::error::Error;
-use crate::locks::{End, Ended, Lokt, Refusal, Said};
+use crate::error::{Error, ErrorKind};
+use crate::locks::{End, Ended, Lokt, Refusal, Said, newer};
 use crate::store::change::Changed;
 use crate::store::freezes::Frozen;
 use crate::store::line::held_path;
@@ -145,10 +145,16 @@ impl Lokt {
         Ok(rang && patience.alarm.as_mut().is_some_and(|alarm| alarm.went_off()))
     }
 
+    /// What is there, if it can be understood: of anything else nobody knows whether something runs under it.
     fn look_at(&self, name: &LockName) -> Result<Found, Error> {
         let found = self.store().find(&record_path(name), name.as_str(), &self.now());
         match found.stored {
             Stored::Unreadable(error) => Err(error),
+            Stored::Newer(version) => Err(newer(self.root(), name, version)),
+            Stored::BeingWritten => {
+                let path = self.root().join(record_path(name));
+                Err(Error::new(ErrorKind::Busy, format!("{} is being written by another program", path.display())))
+            }
             stored => Ok(Found { stored, ..found }),
         }
     }

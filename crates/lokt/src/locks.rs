@@ -530,7 +530,7 @@ fn cant_open(root: &Path, error: io::Error) -> Error {
     }
 }
 
-fn newer(root: &Path, name: &LockName, version: i64) -> Error {
+pub(crate) fn newer(root: &Path, name: &LockName, version: i64) -> Error {
     let path = root.join(record_path(name));
     Error::new(
         ErrorKind::Newer,
