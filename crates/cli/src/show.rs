@@ -36,7 +36,7 @@ pub(crate) fn clean_json(text: &str) -> String {
 
 /// Characters that reorder or hide what stands beside them; none needs more than four hex digits.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// `"name"`, as in every message.
@@ -98,10 +98,7 @@ pub(crate) fn reason(hold: &Hold) -> Option<&str> {
 /// What will end a live hold, in words.
 pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
     let hold = &holder.hold;
-    let end = holder.left_ms().map(|left_ms| {
-        let at = lokt::time::plus_millis(now, left_ms);
-        format!("{} (in {})", show_wall_seconds(at), duration::show_seconds(seconds(left_ms)))
-    });
+    let end = holder.left_ms().map(|left_ms| at_and_in(left_ms, now));
     let process = holder.part_lives(PartKind::Process);
     let owner = holder.part_lives(PartKind::Owner);
     let ends = if holder.liveness == Liveness::Orphan {
@@ -119,6 +116,12 @@ pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
         (None, true, true) => format!("`lokt unlock {}` by {}, and {ends}", clean(&hold.name), clean(&hold.owner)),
         (None, ..) => format!("`lokt unlock {}` by {}; it has no TTL", clean(&hold.name), clean(&hold.owner)),
     }
+}
+
+/// When something ends that has so much time left, and in how long.
+pub(crate) fn at_and_in(left_ms: u64, now: Timestamp) -> String {
+    let at = lokt::time::plus_millis(now, left_ms);
+    format!("{} (in {})", show_wall_seconds(at), duration::show_seconds(seconds(left_ms)))
 }
 
 /// Whole seconds in milliseconds.

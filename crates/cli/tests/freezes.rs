@@ -526,3 +526,62 @@ fn a_drain_claims_nothing_about_a_lock_that_it_does_not_understand() {
         assert_eq!(json["held"], true, "what isn't understood counts as held: {json}");
     }
 }
+
+#[test]
+fn a_freeze_that_is_over_does_not_hide_one_of_an_old_program() {
+    let root = Root::used();
+    root.put_freeze("deploy", &go_lease("deploy", "ops", 60, -10));
+    root.put_record("freeze-deploy", &go_lease("freeze-deploy", "alice", 600, 600));
+    let said = root.run("b", "guard deploy -- echo ran").exits(2, "the old program's freeze counts");
+    let said = said.notes("frozen by alice", "it is alice's");
+    assert_eq!(said.stdout, "", "frozen-means-frozen: nothing ran");
+}
+
+#[test]
+fn a_running_freeze_of_an_old_program_is_not_stale_because_its_command_has_ended() {
+    let root = Root::used();
+    root.put_record("freeze-deploy", &go_lease("freeze-deploy", "alice", 600, 600));
+    root.run("b", "lock freeze-deploy").exits(2, "it is somebody's");
+    root.run("b", "unlock --break-stale freeze-deploy").exits(1, "it is not stale");
+    root.run("b", "doctor --fix");
+    root.run("b", "guard deploy -- true").exits(2, "frozen-means-frozen: it still is");
+    root.put_record("freeze-deploy", &go_lease("freeze-deploy", "alice", 600, -1));
+    root.run("b", "guard deploy -- true").exits(0, "its lease is over");
+    root.run("b", "lock freeze-deploy").exits(0, "and what is over is anybody's");
+}
+
+#[test]
+fn an_unfreeze_that_is_refused_changes_nothing() {
+    let root = Root::used();
+    root.run("bob", "freeze deploy --ttl 5m").exits(0, "nothing is frozen");
+    root.put_record("freeze-deploy", &go_lease("freeze-deploy", "alice", 600, 600));
+    let before = root.events_of("deploy");
+    root.run("alice", "unfreeze deploy").exits(4, "the one that counts is bob's");
+    assert!(root.has_record("freeze-deploy"), "alice's own is still there");
+    assert_eq!(root.events_of("deploy"), before, "and nothing is told of");
+}
+
+#[test]
+fn token_order_a_rotated_log_of_freezes_is_no_proof_that_there_were_no_tokens() {
+    let root = Root::used();
+    root.run("a", "freeze x --ttl 5m").exits(0, "nothing is frozen");
+    let told = root.audit_of("x").iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n";
+    root.put("audit.log", &told);
+    root.put("audit.log.1", &told);
+    fs::remove_dir_all(root.path().join("state")).expect("it is there");
+    root.run("a", "unfreeze x").exits(0, "it is a's");
+    let token = root.run("a", "lock y --json").exits(0, "it is free").json()["fencing_token"].as_u64();
+    assert!(
+        token.is_some_and(|token| token >= 1_000_000),
+        "tokens go on above all that may have been given: {token:?}"
+    );
+}
+
+#[test]
+fn a_drain_under_the_guard_that_it_would_wait_for_is_refused() {
+    let root = Root::used();
+    let script = ["guard", "x", "--", crate::common::LOKT, "freeze", "x", "--ttl", "5m", "--drain"];
+    let said = root.lokt("a").args(script).run().exits(64, "it would wait for itself");
+    said.notes("--drain would wait for the guard", "it says why");
+    assert!(!is_frozen(&root, "x"), "and nothing is frozen");
+}

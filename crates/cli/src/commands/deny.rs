@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, text};
 use crate::paint;
 use crate::report::{Format, Report};
-use crate::show::{Subject, clean, quoted, reason, refusal, seconds_since, until};
+use crate::show::{Subject, at_and_in, clean, quoted, reason, refusal, seconds_since, until};
 
 /// The `blocked` object. Members that would be empty are left out.
 #[derive(Serialize, Default)]
@@ -99,7 +99,7 @@ fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {
         let hold = &freeze.hold;
         lines.extend(hold.began().map(|began| format!("  since:   {}", show_wall_seconds(began))));
         lines.push(match freeze.elapsed.left_ms() {
-            Some(_) => format!("  until:   {}", until(freeze, now)),
+            Some(left_ms) => format!("  until:   {}", at_and_in(left_ms, now)),
             None => {
                 format!("  until:   `lokt unfreeze {}` by {}; it has no TTL", clean(&hold.name), clean(&hold.owner))
             }

@@ -68,7 +68,12 @@ struct Frozen<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
-    let lokt = Context::read()?.create()?;
+    let context = Context::read()?;
+    let lokt = context.create()?;
+    if args.drain && runs_under(&context, &lokt, &name) {
+        let message = format!("--drain would wait for the guard of {} that this runs under", quoted(name.as_str()));
+        return Err(Failure::usage(message).hint("freeze it without --drain, or from outside"));
+    }
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let said = lokt.freeze(&name, terms)?;
     let frozen = match said.value {
@@ -117,6 +122,12 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             .notes(remarks(&name, &frozen, holder.as_ref(), args.drain, now))
             .notes(drained.map(|drained| outcome(&name, &drained, now))),
     })
+}
+
+/// Is what holds the lock the guard that this runs under?
+fn runs_under(context: &Context, lokt: &Lokt, name: &LockName) -> bool {
+    let holder = lokt.still_held(name).ok().flatten();
+    context.holds.of(name).zip(holder).is_some_and(|(badge, holder)| badge.lock_id == holder.hold.lock_id)
 }
 
 fn is_extended(frozen: &FrozenNow) -> bool {

@@ -151,10 +151,12 @@ impl Place {
     /// A directory to try things in. Among the temp files, if there is a place for them: nobody looks for anything there.
     fn probe(&self) -> Result<ProbeDir, Untried> {
         let Some(dir) = &self.dir else { return Err(Untried("there is no directory to try it in".into())) };
-        let below = [TEMP_DIR, "state"].iter().find_map(|below| real_dir(dir, below));
-        let parent = &below.filter(|_| self.state == State::There).unwrap_or_else(|| dir.clone());
+        let is_there = |below: &&&str| self.state == State::There && real_dir(dir, below).is_some();
+        let below = [TEMP_DIR, "state"].iter().find(is_there).copied().unwrap_or("");
         let bits = Linux.random().map_err(|error| Untried(error.to_string()))?;
-        ProbeDir::make(parent, bits).map_err(|error| Untried(format!("can't write to {}: {error}", parent.display())))
+        let parent = dir.join(below);
+        ProbeDir::make(dir, below, bits)
+            .map_err(|error| Untried(format!("can't write to {}: {error}", parent.display())))
     }
 }
 

@@ -33,7 +33,8 @@ pub(super) fn check(patient: &Patient<'_>) -> Check {
     let keep = if shared { 0o770 } else { 0o700 };
     let alone = root.uid == us() && files.iter().all(|file| file.look.uid == us());
     let mut findings = Vec::new();
-    findings.extend(too_open(patient, &root, &files, keep, alone));
+    findings.extend(open_root(patient, &root));
+    findings.extend(too_open(patient, &files, keep, alone));
     findings.extend(strangers(patient, &root, &files, shared));
     if shared {
         findings.extend(too_tight(patient, &files));
@@ -67,12 +68,17 @@ fn allowed(look: &Look, keep: u32) -> u32 {
     if look.is_dir { keep } else { keep & 0o666 }
 }
 
-fn too_open(patient: &Patient<'_>, root: &Look, files: &[File], keep: u32, alone: bool) -> Option<Finding> {
-    let top = File { path: String::new(), look: *root };
-    let open: Vec<&File> = std::iter::once(&top)
-        .chain(files)
-        .filter(|file| file.look.mode & !allowed(&file.look, keep) & 0o077 != 0)
-        .collect();
+/// A root that anybody can write to. Its mode is never changed: its owner chose it, and may keep other things in it.
+fn open_root(patient: &Patient<'_>, root: &Look) -> Option<Finding> {
+    let (shown, mode) = (patient.shown(""), root.mode);
+    let finding = Finding::fail(format!("{shown} (mode {mode:04o}) can be written to by anybody"));
+    let hint = format!("`chmod o-w {}`, as its owner", typed(patient.lokt.root()));
+    (root.mode & 0o002 != 0).then(|| finding.hint(hint))
+}
+
+fn too_open(patient: &Patient<'_>, files: &[File], keep: u32, alone: bool) -> Option<Finding> {
+    let is_open = |file: &&File| file.look.mode & !allowed(&file.look, keep) & 0o077 != 0;
+    let open: Vec<&File> = files.iter().filter(is_open).collect();
     let first = open.first()?;
     let anybody_writes = open.iter().any(|file| file.look.mode & 0o002 != 0);
     let more = if open.len() > 1 { format!(" and {} more", open.len() - 1) } else { String::new() };
@@ -92,9 +98,7 @@ fn too_open(patient: &Patient<'_>, root: &Look, files: &[File], keep: u32, alone
     patient.mend(finding, || {
         let mut changed = 0;
         for file in &open {
-            let path = patient.path(&file.path);
-            let path = path.canonicalize().unwrap_or(path);
-            changed += usize::from(tighten(&path, allowed(&file.look, keep))?);
+            changed += usize::from(tighten(patient.lokt.root(), &file.path, &file.look, allowed(&file.look, keep))?);
         }
         Ok::<_, std::io::Error>((changed > 0).then(|| format!("took it away from {changed} of them")))
     })

@@ -12,7 +12,7 @@ use lokt_core::name::LockName;
 use lokt_core::pulse::Pulse;
 use lokt_core::time::millis_between;
 
-use super::{Check, Finding, Patient, counted, real_dir};
+use super::{Check, Finding, Patient, counted};
 use crate::error::{At as _, Error};
 use crate::store::line::{HELD_DIR, LINE_DIR, held_path};
 use crate::store::{Store, TEMP_DIR, record_path};
@@ -141,13 +141,17 @@ fn is_old(patient: &Patient<'_>, path: &std::path::Path) -> bool {
 
 /// What a doctor that was killed left.
 fn probes(patient: &Patient<'_>) -> Option<Finding> {
-    let dirs = ["", "state", TEMP_DIR].into_iter().filter_map(|dir| real_dir(patient.lokt.root(), dir));
-    let left = dirs.flat_map(|dir| left_over(&dir));
-    let candidates: Vec<PathBuf> = left.filter(|path| is_old(patient, path)).collect();
+    let top = patient.lokt.root();
+    let left = ["", "state", TEMP_DIR]
+        .into_iter()
+        .flat_map(|dir| left_over(top, dir).into_iter().map(move |name| (dir, name)));
+    let path = |(dir, name): &(&str, String)| top.join(dir).join(name);
+    let candidates: Vec<(&str, String)> = left.filter(|found| is_old(patient, &path(found))).collect();
     let what =
         format!("below {} in which a `lokt doctor` that was killed tried something", patient.lokt.root().display());
     let words = (&*format!("directory {what}"), &*format!("directories {what}"));
-    let remove =
-        |_: &Store<'_>, path: &PathBuf| clear_left_over(path).map_err(|error| Error::io("remove", path, error));
+    let remove = |_: &Store<'_>, found: &(&str, String)| {
+        clear_left_over(top, found.0, &found.1).map_err(|error| Error::io("remove", &path(found), error))
+    };
     report(patient, candidates, words, |_, _| true, remove)
 }

@@ -17,7 +17,7 @@ const DROPPED_PAUSE: Duration = Duration::from_millis(10);
 
 /// Tries it out; gives what isn't as it must be, one sentence each.
 pub(super) fn hold(probe: &ProbeDir, rival: &dyn Fn(&Path) -> Command) -> io::Result<Vec<String>> {
-    let start = || Rival::start(rival(probe.path()));
+    let start = || Rival::start(probe.enter(rival(Path::new("."))));
     let mut problems = Vec::new();
     let mut second = start()?;
     probe.make_dir("dir")?;
@@ -45,7 +45,8 @@ pub(super) fn hold(probe: &ProbeDir, rival: &dyn Fn(&Path) -> Command) -> io::Re
 
 /// Does a lock that is taken in `probe` keep out who sees the same directory as `other`?
 pub(super) fn reaches(probe: &ProbeDir, other: &Path, rival: &dyn Fn(&Path) -> Command) -> io::Result<bool> {
-    let (mut here, mut there) = (Rival::start(rival(probe.path()))?, Rival::start(rival(other))?);
+    let mut here = Rival::start(probe.enter(rival(Path::new("."))))?;
+    let mut there = Rival::start(rival(other))?;
     here.does("make seen-twice")?;
     let locked = here.does("lock seen-twice")? == Outcome::Done;
     Ok(locked && there.does("lock seen-twice")? == Outcome::Refused)

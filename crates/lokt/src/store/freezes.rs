@@ -46,7 +46,8 @@ impl Store<'_> {
             Stored::Newer(version) => return Some(Frozen::Unreadable(format!("it has version {version}"))),
             Stored::Unreadable(error) => return Some(Frozen::Unreadable(error.to_string())),
         };
-        (!known.elapsed.is_expired()).then(|| Frozen::Known(Box::new(known)))
+        // One that is over hides nothing.
+        if known.elapsed.is_expired() { self.legacy_freeze(name, now) } else { Some(Frozen::Known(Box::new(known))) }
     }
 
     /// Old programs kept freezes among the locks, as `freeze-<name>`. One of ours by that name is a lock and freezes nothing.
@@ -76,7 +77,9 @@ impl Store<'_> {
     pub(crate) fn end_freeze(&self, name: &LockName, force: bool) -> Result<Changed, Error> {
         let end = |kind| self.decide_freeze(name, kind, Intent::Unfreeze { force });
         let mut ended = end(Kind::Freeze)?;
-        if self.legacy_freeze(name, &self.machine.now()).is_none() {
+        // Whoever is refused changes nothing.
+        let refused = matches!(&ended.decision, Decision::Deny(denial) if *denial != Denial::Missing);
+        if refused || self.legacy_freeze(name, &self.machine.now()).is_none() {
             return Ok(ended);
         }
         let older = end(Kind::LegacyFreeze);
@@ -122,6 +125,13 @@ impl Store<'_> {
 /// Is this the record of a program that kept freezes among the locks? One of ours says more.
 pub(crate) fn is_legacy(hold: &Hold) -> bool {
     hold.is_foreign() && hold.token.is_none() && hold.boot_id.is_none()
+}
+
+/// May this be a freeze of an old program, which kept it among the locks? Its pid is that of a command that has long ended: nothing but
+/// its lease ends it.
+pub(super) fn may_be_legacy_freeze(path: &str, hold: &Hold) -> bool {
+    let name = path.strip_prefix(LOCKS_DIR).unwrap_or_default();
+    name.starts_with("/freeze-") && is_legacy(hold)
 }
 
 /// Does this file among the locks freeze something? What can't be read may do so.

@@ -11,7 +11,7 @@ use lokt_core::pulse::{ProcessRef, Pulse};
 use lokt_core::record::{self, Parsed, RECORD_BYTES_MAX};
 use lokt_core::time::{Elapsed, Moment, millis_between};
 
-use super::freezes::{Frozen, is_legacy_freeze};
+use super::freezes::{Frozen, is_legacy_freeze, may_be_legacy_freeze};
 use super::line::{Line, held_path};
 use super::{Kind, Store, record_path};
 use crate::error::{At as _, Error, ErrorKind, joined};
@@ -172,7 +172,8 @@ impl Store<'_> {
     /// Reads a record and finds out about its hold.
     pub(crate) fn find(&self, path: &str, name: &str, now: &Moment) -> Found {
         let mut found = self.find_record(path, name, now);
-        if let Some(hold) = found.hold().filter(|hold| hold.has(PartKind::Process)) {
+        let asks = |hold: &&Hold| hold.has(PartKind::Process) && !may_be_legacy_freeze(path, hold);
+        if let Some(hold) = found.hold().filter(asks) {
             (found.liveness, found.end) = self.liveness(hold);
         }
         found

@@ -165,7 +165,9 @@ impl Store<'_> {
         }
         for file in trail::files() {
             let bytes = self.disk.tail(&file, TAIL_BYTES).at("read", self.root, &file)?;
-            used |= bytes.len() == TAIL_BYTES || bytes.split(|byte| *byte == b'\n').any(audit::may_be_of_a_hold);
+            // What is no longer in the log may have told of holds; only a log from which nothing is gone can prove that there were none.
+            let is_cut = bytes.len() == TAIL_BYTES || file != trail::LOG && !bytes.is_empty();
+            used |= is_cut || bytes.split(|byte| *byte == b'\n').any(audit::may_be_of_a_hold);
             let tokens =
                 bytes.split(|byte| *byte == b'\n').filter_map(audit::token_in).filter(|token| is_plausible(*token));
             highest = tokens.map(Fence::get).fold(highest, u64::max);

@@ -4,14 +4,16 @@ use std::io;
 use std::path::Path;
 
 use jiff::Timestamp;
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, accessat, fchmod, fstat, open, statat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, accessat, fchmod, fstat, openat, statat};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::os_dirs::{PLAIN, kind_of};
+use super::os_dirs::{PLAIN, kind_of, open_below};
 
 /// A file as `ls` sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
+    /// Device and inode: which file it is.
+    pub(crate) id: (u64, u64),
     pub(crate) uid: u32,
     /// The permission bits, without set-id and sticky ones.
     pub(crate) mode: u32,
@@ -31,6 +33,7 @@ pub(crate) fn look(path: &Path) -> io::Result<Option<Look>> {
     };
     let nanos = i32::try_from(stat.st_ctime_nsec).unwrap_or(0);
     Ok(Some(Look {
+        id: (stat.st_dev, stat.st_ino),
         uid: stat.st_uid,
         mode: stat.st_mode & 0o777,
         kind: kind_of(&stat),
@@ -45,13 +48,20 @@ pub(crate) fn may_write(path: &Path) -> io::Result<()> {
     Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?)
 }
 
-/// Takes permissions away: of a file of ours, all that aren't in `keep`. Nothing is ever added. False: it isn't ours, or needs nothing.
-pub(crate) fn tighten(path: &Path, keep: u32) -> io::Result<bool> {
-    let fd = match retry_on_intr(|| open(path, OFlags::RDONLY | PLAIN, Mode::empty())) {
-        Err(Errno::NOENT) => return Ok(false),
+/// Takes permissions away: of a file of ours below `top` that is still the one that was `seen`, all that aren't in `keep`. Nothing is ever added.
+/// False: it isn't, or needs nothing.
+pub(crate) fn tighten(top: &Path, path: &str, seen: &Look, keep: u32) -> io::Result<bool> {
+    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let dir = open_below(top, dir)?;
+    let fd = match retry_on_intr(|| openat(&dir, name, OFlags::RDONLY | PLAIN, Mode::empty())) {
+        // Somebody put a link there: what it leads to isn't what was looked at.
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
         done => done?,
     };
     let stat = fstat(&fd)?;
+    if (stat.st_dev, stat.st_ino) != seen.id {
+        return Ok(false);
+    }
     let kind = FileType::from_raw_mode(stat.st_mode);
     let ours = stat.st_uid == us() && matches!(kind, FileType::RegularFile | FileType::Directory);
     // Who made a directory everybody's group's meant new files to be, too.
@@ -73,16 +83,41 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
+    fn chmod(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    }
+
+    fn seen(path: &Path) -> Look {
+        look(path).expect("it can be looked at").expect("it is there")
+    }
+
     #[test]
     fn permissions_are_only_ever_taken_away() {
-        let dir = tempfile::tempdir().expect("temp");
+        let top = tempfile::tempdir().expect("temp");
+        let dir = top.path().join("dir");
+        std::fs::create_dir(&dir).expect("temp");
         let mode = |mode| {
-            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).expect("it is ours");
-            let changed = tighten(dir.path(), 0o700).expect("it is ours");
-            (changed, look(dir.path()).expect("it can be looked at").map(|look| look.mode))
+            chmod(&dir, mode);
+            let changed = tighten(top.path(), "dir", &seen(&dir), 0o700).expect("it is ours");
+            (changed, seen(&dir).mode)
         };
-        assert_eq!(mode(0o755), (true, Some(0o700)));
-        assert_eq!(mode(0o700), (false, Some(0o700)));
-        assert_eq!(mode(0o500), (false, Some(0o500)), "nothing is added");
+        assert_eq!(mode(0o755), (true, 0o700));
+        assert_eq!(mode(0o700), (false, 0o700));
+        assert_eq!(mode(0o500), (false, 0o500), "nothing is added");
+    }
+
+    #[test]
+    fn only_what_was_looked_at_is_changed_and_not_through_a_link() {
+        let top = tempfile::tempdir().expect("temp");
+        let [dir, victim] = ["dir", "victim"].map(|name| top.path().join(name));
+        for path in [&dir, &victim, &victim.join("x")] {
+            std::fs::create_dir(path).expect("temp");
+            chmod(path, 0o755);
+        }
+        assert!(!tighten(top.path(), "victim", &seen(&dir), 0o700).expect("nothing is done"), "it is another one");
+        std::os::unix::fs::symlink("victim", top.path().join("link")).expect("temp");
+        assert!(!tighten(top.path(), "link", &seen(&victim), 0o700).expect("nothing is done"), "it is a link");
+        assert!(tighten(top.path(), "link/x", &seen(&victim.join("x")), 0o700).is_err(), "a link leads there");
+        assert_eq!((seen(&victim).mode, seen(&victim.join("x")).mode), (0o755, 0o755));
     }
 }

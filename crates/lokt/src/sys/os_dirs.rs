@@ -177,6 +177,16 @@ impl Ownership {
     }
 }
 
+/// A directory below `top`. Only `top` itself may be a link.
+pub(super) fn open_below(top: &Path, below: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut dir = retry_on_intr(|| open(top, flags, Mode::empty()))?;
+    for name in below.split('/').filter(|name| !name.is_empty()) {
+        dir = open_dir(dir.as_fd(), name)?;
+    }
+    Ok(dir)
+}
+
 pub(super) fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     retry_on_intr(|| openat(parent, name, flags, Mode::empty())).map_err(|error| {
