@@ -50,6 +50,9 @@ impl HolderMembers {
 /// Who froze a name.
 #[derive(Serialize, Default)]
 pub(crate) struct FreezeMembers {
+    /// Said where a lock that is held may be frozen, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frozen: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     freeze_owner: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,9 +72,16 @@ pub(crate) struct FreezeMembers {
 }
 
 impl FreezeMembers {
+    /// Of a freeze that may be unreadable, which counts as one.
+    pub(crate) fn of_any(freeze: Result<Box<Holder>, String>, now: Timestamp) -> Self {
+        let known = freeze.map(|freeze| Self::of(&freeze, now)).unwrap_or_default();
+        Self { frozen: Some(true), ..known }
+    }
+
     pub(crate) fn of(freeze: &Holder, now: Timestamp) -> Self {
         let hold = &freeze.hold;
         Self {
+            frozen: None,
             freeze_owner: text(&hold.owner),
             freeze_host: text(&hold.host),
             freeze_pid: Some(hold.pid),

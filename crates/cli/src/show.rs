@@ -95,6 +95,12 @@ pub(crate) fn reason(hold: &Hold) -> Option<&str> {
     hold.reason.as_deref().filter(|reason| !reason.is_empty())
 }
 
+/// Is it a running guard's, which renews its lease while its command runs?
+pub(crate) fn renews(holder: &Holder) -> bool {
+    let only_process = holder.part_lives(PartKind::Process) && !holder.part_lives(PartKind::Owner);
+    only_process && holder.hold.pulse.is_some() && holder.liveness == Liveness::Alive
+}
+
 /// What will end a live hold, in words.
 pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
     let hold = &holder.hold;
@@ -107,7 +113,7 @@ pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
         format!("process {} ends", hold.pid)
     };
     match (end, process, owner) {
-        (Some(end), true, false) if hold.pulse.is_some() && holder.liveness == Liveness::Alive => {
+        (Some(end), true, false) if renews(holder) => {
             format!("{ends}; it renews its lease, now until {end}")
         }
         (Some(end), true, false) => format!("{end}, or until {ends}"),

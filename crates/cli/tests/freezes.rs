@@ -585,3 +585,19 @@ fn a_drain_under_the_guard_that_it_would_wait_for_is_refused() {
     said.notes("--drain would wait for the guard", "it says why");
     assert!(!is_frozen(&root, "x"), "and nothing is frozen");
 }
+
+#[test]
+fn a_lock_that_is_held_and_frozen_is_shown_as_both() {
+    let root = Root::used();
+    root.run("alice", "lock build --ttl 1h").exits(0, "it is free");
+    root.run("ops", "freeze build --ttl 5m").exits(0, "nothing is frozen");
+    root.run("alice", "status build").exits(0, "it is held").says("\nfrozen:   by ops@", "and by whom it is frozen");
+    let json = root.run("alice", "status build --json").exits(0, "it is held").json();
+    assert_eq!((&json["frozen"], &json["freeze_owner"]), (&json!(true), &json!("ops")), "in JSON too");
+    let said = root.run("alice", "why build").exits(0, "a refresh is granted");
+    said.says("a guard would be refused, because it is frozen", "what a refresh doesn't show")
+        .says("Ask ops@", "and who can end it");
+    root.run("ops", "unfreeze build").exits(0, "it is theirs");
+    let json = root.run("alice", "status build --json").exits(0, "it is held").json();
+    assert_eq!(json.get("frozen"), None, "nothing is said of what isn't there");
+}

@@ -275,3 +275,17 @@ fn holds_of(root: &Root) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
     format!("x={}:{}:{}", text(&record["lock_id"]), record["fencing_token"], record["pulse"]["n"])
 }
+
+#[test]
+fn whoever_has_no_name_of_their_own_is_told_that_a_lock_does_not_keep_them_out() {
+    let root = Root::used();
+    let nameless = |words: &str| anonymous(&root).args(words.split_whitespace()).run();
+    nameless("lock x --ttl 5m").exits(0, "it is free");
+    let said = nameless("guard x -- true").exits(0, "it is the same owner's");
+    said.notes("took \"x\" with `lokt lock`", "whose lock it is").notes("set LOKT_OWNER", "and what helps");
+    let nested = format!("guard y -- {LOKT} guard y -- true");
+    assert_eq!(nameless(&nested).exits(0, "it is free").stderr, "", "nothing is said of one's own guard");
+    root.run("alice", "lock z --ttl 5m").exits(0, "it is free");
+    let said = root.run("alice", "guard z -- true").exits(0, "it is hers");
+    assert_eq!(said.stderr, "", "whoever has a name meant it");
+}

@@ -92,9 +92,15 @@ fn help_takes_one_topic() {
 #[test]
 fn an_unknown_command_is_named_and_the_nearest_one_suggested() {
     let root = Root::new();
-    for (typed, meant) in
-        [("lokc", "lock"), ("unlok", "unlock"), ("statsu", "status"), ("gaurd", "guard"), ("runn", "run")]
-    {
+    for (typed, meant) in [
+        ("lokc", "lock"),
+        ("unlok", "unlock"),
+        ("statsu", "status"),
+        ("gaurd", "guard"),
+        ("runn", "run"),
+        ("ls", "status"),
+        ("release", "unlock"),
+    ] {
         let said = root.run("a", &format!("{typed} build")).exits(64, "there is no such command");
         let hint = format!("hint: did you mean `lokt {meant}`? `lokt help` lists the commands\n");
         assert_eq!(

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use lokt::{
-    Guarded, Guarding, Habits, LockName, Lokt, Notice, OnLost, Patience, Said, Terms, Waiting, Warning, duration,
+    Guarded, Guarding, Habits, Hold, LockName, Lokt, Notice, OnLost, PartKind, Patience, Said, Terms, Waiting, Warning,
+    duration,
 };
 
 use super::deny;
@@ -21,7 +22,7 @@ use crate::args::{lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_ti
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
-use crate::show::{clean, holder_line, quoted};
+use crate::show::{age, clean, holder_line, owner_at, quoted};
 
 /// Run a command under a lock, and give the lock back when it ends
 #[derive(clap::Parser, Debug, PartialEq, Eq, Default)]
@@ -159,10 +160,28 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     for warning in warnings {
         say(&format!("warning: {}\n", clean(&warning)));
     }
+    if !context.named_owner {
+        say(&joined(&context, &lokt, &guarded));
+    }
     let report = run_command(args, &lokt, guarded, &mut inbox, terms.ttl_sec);
     // The process ends here; the kernel closes a dozen descriptors faster than we do.
     std::mem::forget((lokt, inbox));
     report
+}
+
+/// Without `LOKT_OWNER` everyone logged in as this user is one owner, whose `lokt lock` keeps no guard of theirs out.
+fn joined(context: &Context, lokt: &Lokt, guarded: &Guarded) -> String {
+    let now = lokt.now().wall;
+    let nested =
+        |name: &LockName, hold: &Hold| context.holds.of(name).is_some_and(|badge| badge.lock_id == hold.lock_id);
+    let beside = guarded.holds().iter().filter(|(name, hold)| hold.has(PartKind::Owner) && !nested(name, hold));
+    let note = |(name, hold): &(LockName, Hold)| {
+        let (name, who, since) = (quoted(name.as_str()), owner_at(hold), age(hold.began(), now));
+        format!(
+            "note: {who} took {name} with `lokt lock` {since} ago, which doesn't keep you out: set LOKT_OWNER to a name of your own\n"
+        )
+    };
+    beside.map(note).collect()
 }
 
 fn run_command(

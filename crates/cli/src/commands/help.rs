@@ -21,7 +21,8 @@ Usage: lokt <command> [flags] [args]
 ";
 
 const FOOT: &str = "
-Every command but help takes --json and --color <auto|always|never>, after its name. `lokt help <command>` explains its flags.
+Every command but help takes --json and --color <auto|always|never>, after its name.
+`lokt help <command>` explains its flags.
 A <DURATION> is 90, 1500ms, 90s, 5m, 1h30m or 2d. Environment: LOKT_ROOT, LOKT_OWNER, LOKT_AGENT_ID.
 
 Exit codes:
@@ -65,7 +66,7 @@ fn describe(help: &mut String, row: &Row) {
     let _ = writeln!(help, "{synopsis:<width$}{gap}{indent}{about}{other}");
     let mut line = String::new();
     let flags = parser.get_arguments().filter(|flag| !flag.is_positional());
-    for flag in flags.filter(|flag| flag.get_long() != Some("json") && !flag.is_hide_set()) {
+    for flag in flags.filter(|flag| !matches!(flag.get_long(), Some("json" | "color")) && !flag.is_hide_set()) {
         let flag = flag_synopsis(flag);
         if SUMMARY_COLUMN + line.len() + 2 + flag.len() > WIDTH {
             let _ = writeln!(help, "{:SUMMARY_COLUMN$}{line},", "");
@@ -119,7 +120,10 @@ pub(super) fn unknown(command: &OsStr, format: Format) -> Report {
     let hint = if command.starts_with('-') {
         "flags come after a command, as in `lokt status --json`".to_owned()
     } else {
-        let meant = nearest(&command).map(|name| format!("did you mean `lokt {name}`? ")).unwrap_or_default();
+        let meant = synonym(&command)
+            .or_else(|| nearest(&command))
+            .map(|name| format!("did you mean `lokt {name}`? "))
+            .unwrap_or_default();
         format!("{meant}`lokt help` lists the commands")
     };
     match format {
@@ -127,6 +131,21 @@ pub(super) fn unknown(command: &OsStr, format: Format) -> Report {
         // The first line is the one that scripts know from old lokt.
         Format::Text => Report::new(Exit::Usage).note(message).note(format!("hint: {hint}")),
     }
+}
+
+/// What other tools call it.
+fn synonym(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "ls" | "list" | "ps" | "show" => "status",
+        "acquire" | "take" => "lock",
+        "release" | "free" => "unlock",
+        "exec" | "with" => "guard",
+        "log" | "history" | "events" => "audit",
+        "wait" | "waiters" => "queue",
+        "thaw" => "unfreeze",
+        "check" | "fsck" => "doctor",
+        _ => return None,
+    })
 }
 
 /// The command that was probably meant: as near as clap wants a flag to be before it suggests it.

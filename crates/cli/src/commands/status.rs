@@ -14,10 +14,10 @@ use super::{deny, status_table, watch};
 use crate::args::{lock_name, parse_interval};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::members::{kept_by, text};
+use crate::members::{FreezeMembers, kept_by, text};
 use crate::paint::{self, tag};
 use crate::report::{Failure, Format, Report};
-use crate::show::{age, clean, owner_at, quoted, reason, seconds, seconds_since};
+use crate::show::{age, at_and_in, clean, owner_at, quoted, reason, seconds, seconds_since};
 
 /// Show who holds what, since when and until when
 #[derive(clap::Parser)]
@@ -73,6 +73,15 @@ pub(super) struct Status {
     waiters: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+}
+
+/// One lock, with who froze it, as JSON.
+#[derive(Serialize)]
+struct Held {
+    #[serde(flatten)]
+    status: Status,
+    #[serde(flatten)]
+    freeze: FreezeMembers,
 }
 
 /// Something that is no readable record, as JSON.
@@ -144,7 +153,10 @@ fn one(lokt: &Lokt, name: &LockName, prune: bool, format: Format) -> Result<Repo
         EntryState::Held(holder) => {
             let report = Report::new(Exit::Done);
             Ok(match format {
-                Format::Json => report.json(&status(lokt, &entry, holder, now)),
+                Format::Json => {
+                    let freeze = lokt.frozen(name).map(|freeze| FreezeMembers::of_any(freeze, now)).unwrap_or_default();
+                    report.json(&Held { status: status(lokt, &entry, holder, now), freeze })
+                }
                 Format::Text => report.text(detail(lokt, &entry, holder, now)),
             })
         }
@@ -429,6 +441,14 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
     }
     if let Some(reason) = reason(hold) {
         line("reason", &clean(reason));
+    }
+    match LockName::new(&entry.name).ok().and_then(|name| lokt.frozen(&name)) {
+        Some(Ok(freeze)) => {
+            let end = freeze.elapsed.left_ms().map_or_else(|| "unfreeze".to_owned(), |left_ms| at_and_in(left_ms, now));
+            line("frozen", &format!("by {}, until {end}", owner_at(&freeze.hold)));
+        }
+        Some(Err(why)) => line("frozen", &format!("by a freeze that can't be read: {}", clean(&why))),
+        None => {}
     }
     text
 }

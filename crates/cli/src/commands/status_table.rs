@@ -5,7 +5,7 @@ use lokt::time::millis_between;
 use lokt::{Entry, EntryState, Holder, Liveness};
 
 use super::status::{damage, ends_with_process};
-use crate::show::{ago, clean, owner_at, reason, rough, seconds, seconds_since};
+use crate::show::{ago, clean, owner_at, reason, renews, rough, seconds, seconds_since};
 use crate::table::{self, Cell, Column, Row, Style};
 
 const COLUMNS: [Column; 7] = [
@@ -66,6 +66,8 @@ fn until(entry: &Entry, holder: &Holder, now: Timestamp) -> String {
             hold.expires_at.map(|end| ago((millis_between(end, now) / 1000).max(0))).unwrap_or_default()
         }
         _ if !entry.is_live() => String::new(),
+        // It renews its lease: the end of that isn't its end.
+        _ if !entry.is_freeze && renews(holder) => format!("pid {} ends", hold.pid),
         Some(left_ms) => format!("in {}", rough(seconds(left_ms))),
         None if entry.is_freeze => "unfreeze".to_owned(),
         None if ends_with_process(holder) => format!("pid {} ends", hold.pid),

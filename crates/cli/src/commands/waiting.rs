@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
-use crate::show::{Subject, age, clean, owner_at, quoted, refusal, seconds};
+use crate::show::{Subject, age, clean, owner_at, quoted, refusal, renews, seconds};
 use crate::width;
 
 /// Off a terminal, how often a wait says that it still waits.
@@ -85,7 +85,7 @@ impl<'a> Display<'a> {
         let before = format!("waiting for {}: {place}, ", quoted(&name));
         let denial = self.denial_by_now(waiting);
         let (state, hold, left_ms) = match denial.as_ref().unwrap_or(waiting.denial) {
-            Denial::Held(holder) => ("held by", &holder.hold, holder.left_ms()),
+            Denial::Held(holder) => ("held by", &holder.hold, holder.left_ms().filter(|_| !renews(holder))),
             Denial::Frozen(Some(freeze)) => ("frozen by", &freeze.hold, freeze.elapsed.left_ms()),
             denial => return before + &refusal(Subject::Lock, waiting.name.as_str(), denial, "", self.lokt.now().wall),
         };

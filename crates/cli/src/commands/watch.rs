@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use lokt::sys::machine::{Linux, Machine as _};
-use lokt::sys::terminal::{Keys, Size, suspend};
+use lokt::sys::terminal::{Keys, Size, in_foreground, suspend};
 use lokt::time::show_wall_seconds;
 use lokt::{Entry, EntryState, Inbox, LockName, Lokt, Watch, Woken};
 use serde::Serialize;
@@ -35,7 +35,8 @@ pub(super) fn run(
     format: Format,
 ) -> Result<Report, Failure> {
     let mut inbox = inbox()?;
-    let live = format == Format::Text && Size::of(stdout()).is_some() && !context::dumb_terminal();
+    // In the background, as under `timeout`, there is no screen to take: whoever tries is stopped.
+    let live = format == Format::Text && Size::of(stdout()).is_some() && in_foreground() && !context::dumb_terminal();
     // Before the screen is taken: what is wrong from the beginning is said as by every command.
     context.open()?;
     let mut view = if live { View::Screen(Screen::take()) } else { View::Snapshots { format, last: None } };

@@ -39,6 +39,9 @@ struct Why<'a> {
     /// What is there has ended.
     #[serde(skip)]
     ended: bool,
+    /// A freeze is over it.
+    #[serde(skip)]
+    frozen: bool,
 }
 
 /// One piece of evidence. Members that would be empty are left out.
@@ -113,6 +116,7 @@ fn free(name: &LockName) -> (Exit, Why<'_>) {
         reasons: Vec::new(),
         suggestions: Vec::new(),
         ended: false,
+        frozen: false,
     };
     (Exit::Done, why)
 }
@@ -138,7 +142,7 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, 
         suggestions.push(format!("Wait {} until the freeze ends", duration::show_seconds(seconds(left))));
     }
     match (&outlook.frozen, &outlook.denial) {
-        (Some(Ok(freeze)), Some(Denial::Frozen(_))) => suggestions.extend(thaw(name.as_str(), freeze, lokt)),
+        (Some(Ok(freeze)), _) => suggestions.extend(thaw(name.as_str(), freeze, lokt)),
         (Some(Err(_)), Some(Denial::Frozen(_))) => {
             let path = clean(&root.join(format!("freezes/{name}.json")).to_string_lossy());
             suggestions.push(format!("Look at {path}: what can't be read counts as a freeze"));
@@ -181,7 +185,20 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, 
     let code = outlook.denial.as_ref().map(Denial::code);
     let ended =
         matches!(&outlook.entry, Some(entry) if matches!(&entry.state, EntryState::Held(holder) if !holder.lives()));
-    (exit, Why { name: name.as_str(), status, would, code, waiters: outlook.line.len(), reasons, suggestions, ended })
+    (
+        exit,
+        Why {
+            name: name.as_str(),
+            status,
+            would,
+            code,
+            waiters: outlook.line.len(),
+            reasons,
+            suggestions,
+            ended,
+            frozen: outlook.frozen.is_some(),
+        },
+    )
 }
 
 /// Each holds what the one before it waits for: none of them ever gets on.
@@ -463,6 +480,11 @@ fn report((exit, why): &(Exit, Why<'_>), format: Format) -> Report {
         "acquire" => format!("Lock {name} is {free} — acquisition would succeed, breaking what is left:\n"),
         "refresh" if why.ended => {
             format!("Lock {name} was {yours} and has ended — acquisition would take it again, with a new token:\n")
+        }
+        "refresh" if why.frozen => {
+            format!(
+                "Lock {name} is YOURS — acquisition would refresh it; a guard would be refused, because it is frozen:\n"
+            )
         }
         "refresh" => format!("Lock {name} is {yours} — acquisition would refresh it:\n"),
         _ => format!("Lock {name} is {}:\n", tag("BLOCKED")),

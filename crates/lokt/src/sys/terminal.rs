@@ -33,6 +33,12 @@ impl Size {
     }
 }
 
+/// Are we in the foreground of the terminal that we would draw on? Elsewhere it isn't ours to set up.
+pub fn in_foreground() -> bool {
+    let terminal = (0..2).map(standard).find(|fd| isatty(fd));
+    terminal.is_some_and(|fd| tcgetpgrp(fd).is_ok_and(|group| group == getpgrp()))
+}
+
 /// The keys of the terminal as they are typed, without an echo, until this is dropped. Ctrl-C still sends its signal; Ctrl-Z is a key,
 /// because whoever draws on the screen has to clean it up first: [`suspend`].
 pub struct Keys {

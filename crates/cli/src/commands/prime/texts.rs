@@ -140,7 +140,8 @@ fn rules(operations: &[Operation]) -> Vec<String> {
         "Frozen: somebody stopped this operation on purpose. Wait for the end of the freeze, or ask who froze it; don't work around it."
             .to_owned(),
         "Exit code 79: the lock was lost while the command ran, and another may have run meanwhile. Check the result and run it again. \
-         Every other code is the command's own."
+         1, 64, 65, 69 and 75 can be lokt's own, too, and then nothing ran: stderr says so, and 75 means that trying again helps. \
+         Any other code is the command's."
             .to_owned(),
         "The command finds its fencing token in `$LOKT_FENCING_TOKEN`. It grows with every hold: whatever is written to can refuse a \
          smaller one than it has seen."
