@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use lokt::{Badges, Fence, FoundRoot, Identity, LockName, Lokt, Surroundings};
+use lokt::{Badges, Fence, FoundRoot, Identity, LockName, Lokt, RootMethod, Surroundings};
 
 use crate::args::lock_name;
 use crate::report::Failure;
-use crate::show::quoted;
+use crate::show::{clean, quoted};
 
 /// Who asks, and on which root.
 pub(crate) struct Context {
@@ -70,6 +70,12 @@ impl Context {
     /// The root, made if it is missing.
     pub(crate) fn create(&self) -> Result<Lokt, Failure> {
         Ok(Lokt::create(&self.root.path, self.me.clone())?)
+    }
+
+    /// Whoever mistyped `LOKT_ROOT` locks where nobody else does, and should see it.
+    pub(crate) fn made_root(&self, lokt: &Lokt) -> Option<String> {
+        let made = lokt.is_new() && self.root.method == RootMethod::Env;
+        made.then(|| format!("note: made a new root, as LOKT_ROOT says: {}", clean(&lokt.root().to_string_lossy())))
     }
 
     /// The root, if there is one.

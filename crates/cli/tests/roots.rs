@@ -1,7 +1,7 @@
 //! lokt's own files when something is wrong with them, and roots that can't be used: named, nothing lost, tokens never go back.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -195,4 +195,29 @@ fn a_root_that_is_a_link_to_nothing_is_not_an_empty_root() {
     root.run("a", "root")
         .exits(0, "there always is an answer")
         .notes("it is a symbolic link to nothing", "it says why");
+}
+
+#[test]
+fn a_root_that_is_made_because_the_variable_says_so_is_told_of_once() {
+    let root = Root::new();
+    let said = root.run("a", "lock x").exits(0, "it is free");
+    let said = said.notes("note: made a new root, as LOKT_ROOT says: ", "whoever mistyped it sees it");
+    assert!(said.stderr.contains(&root.path().display().to_string()), "and where{said}");
+    let said = root.run("a", "lock y").exits(0, "it is free");
+    assert!(!said.stderr.contains("new root"), "once is enough{said}");
+    let said = Root::new().run("a", "freeze x --ttl 5m").exits(0, "nothing is frozen");
+    said.notes("note: made a new root", "a freeze makes one, too");
+    let said = Root::new().run("a", "guard x -- true").exits(0, "it is free");
+    assert_eq!(said.stderr, "", "what a script reads of a guard is its command's");
+}
+
+#[test]
+fn a_directory_that_is_used_as_a_root_keeps_its_mode() {
+    let root = Root::new();
+    fs::create_dir(root.path()).expect("a temp directory is writable");
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    root.run("a", "lock x").exits(0, "it is free");
+    root.run("a", "doctor --fix").exits(0, "nothing is wrong");
+    let mode = fs::metadata(root.path()).expect("it is there").permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o755, "its owner may keep other things in it");
 }

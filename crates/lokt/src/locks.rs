@@ -43,6 +43,8 @@ pub struct Lokt {
     machine: Arc<dyn Machine>,
     me: Identity,
     patience: Duration,
+    /// The root was made when this was opened.
+    is_new: bool,
 }
 
 /// An answer, with what the user should know although it worked.
@@ -195,7 +197,7 @@ impl Lokt {
             // Best effort: it only keeps the root out of commits.
             let _ = disk.create(".gitignore", b"*\n");
         }
-        Ok(Self::with(root, Arc::new(disk), Arc::new(Linux), me))
+        Ok(Self { is_new: made, ..Self::with(root, Arc::new(disk), Arc::new(Linux), me) })
     }
 
     /// Opens a root, making it if it is missing, for whoever is logged in.
@@ -223,7 +225,12 @@ impl Lokt {
     /// A root on any disk and machine; tests bring their own.
     pub fn with(root: &Path, disk: Arc<dyn Disk>, machine: Arc<dyn Machine>, mut me: Identity) -> Self {
         me.fs = disk.mount().fs;
-        Self { root: root.to_owned(), disk, machine, me, patience: PATIENCE }
+        Self { root: root.to_owned(), disk, machine, me, patience: PATIENCE, is_new: false }
+    }
+
+    /// Was the root made just now? Then nobody else uses it yet.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Its directory.

@@ -119,6 +119,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         }),
         Format::Text => report
             .text(answer)
+            .notes(context.made_root(&lokt))
             .notes(remarks(&name, &frozen, holder.as_ref(), args.drain, now))
             .notes(drained.map(|drained| outcome(&name, &drained, now))),
     })

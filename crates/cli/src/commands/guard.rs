@@ -4,7 +4,7 @@
 //! the quick reader doesn't understand goes to the full one, which explains what is wrong.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -135,6 +135,10 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let names: Vec<LockName> = args.names.iter().map(|name| lock_name(name)).collect::<Result<_, _>>()?;
     let context = Context::read()?;
     let lokt = context.create()?;
+    // What a script reads on stderr is its command's.
+    if let Some(note) = context.made_root(&lokt).filter(|_| io::stderr().is_terminal()) {
+        say(&format!("{note}\n"));
+    }
     let mut inbox = inbox()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let mut display = Display::new(&lokt);

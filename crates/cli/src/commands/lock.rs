@@ -122,7 +122,7 @@ fn ask(
 fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
     let now = lokt.now().wall;
     let hold = &granted.hold;
-    let mut notes = Vec::new();
+    let mut notes = Vec::from_iter(context.made_root(lokt));
     match (granted.broken, &granted.before) {
         (Some(Broken::Stale(why)), Some(before)) => {
             notes.push(format!("note: broke the stale lock of {} ({})", owner_at(before), why.as_str()));

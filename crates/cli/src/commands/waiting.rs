@@ -95,7 +95,8 @@ impl<'a> Display<'a> {
         let timeout = format!(", timeout {}", duration::show(waiting.left));
         let rest = columns.saturating_sub(width::of(&before) + state.len() + 1 + lease.len());
         // Whoever waits chose the timeout; whose lock it is they can't know.
-        let timeout = if lease.is_empty() || width::of(&who) + timeout.len() <= rest { timeout } else { String::new() };
+        let who_columns = if lease.is_empty() { WHO_COLUMNS_MIN } else { width::of(&who) };
+        let timeout = if who_columns + timeout.len() <= rest { timeout } else { String::new() };
         let who = width::cut_middle(&who, rest.saturating_sub(timeout.len()).max(WHO_COLUMNS_MIN));
         format!("{before}{state} {who}{lease}{timeout}")
     }
