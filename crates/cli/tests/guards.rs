@@ -117,10 +117,11 @@ fn child_counts_a_copied_record_does_not_take_the_pulse_of_the_original() {
 fn child_counts_a_guard_of_a_root_that_was_deleted_leaves_the_pulses_of_the_new_one_alone() {
     let root = Root::new();
     let pulses = || names_in(&root.path().join("state/held"));
-    let gate = root.outside().join("gate");
-    let mut old =
-        guard(&root, &["x", "--", "sh", "-c", &format!("while ! [ -e {} ]; do sleep 0.02; done", gate.display())]);
-    eventually("the first one holds", || pulses().len() == 1);
+    let [gate, runs] = ["gate", "runs"].map(|name| root.outside().join(name));
+    let script = format!("touch {}; while ! [ -e {} ]; do sleep 0.02; done", runs.display(), gate.display());
+    let mut old = guard(&root, &["x", "--", "sh", "-c", &script]);
+    // When its command runs, nothing new comes into the directories while they are removed.
+    eventually("the first one holds", || pulses().len() == 1 && runs.exists());
     std::fs::remove_dir_all(root.path()).expect("it is ours");
     let mut new = guard(&root, &["x", "--", "sleep", "60"]);
     eventually("the new one holds, under the same number", || {
