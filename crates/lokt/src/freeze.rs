@@ -10,7 +10,8 @@ use lokt_core::liveness::Liveness;
 use lokt_core::name::LockName;
 
 use crate::error::{Error, ErrorKind};
-use crate::locks::{End, Ended, Lokt, Refusal, Said, newer};
+use crate::inspect::newer;
+use crate::locks::{End, Ended, Lokt, Refusal, Said};
 use crate::store::change::Changed;
 use crate::store::freezes::Frozen;
 use crate::store::line::held_path;
@@ -81,10 +82,7 @@ impl Lokt {
 
     /// The freeze over `name` that counts now: whose it is, or why it can't be read.
     pub fn frozen(&self, name: &LockName) -> Option<Result<Box<Holder>, String>> {
-        self.store().freeze(name, &self.now()).map(|frozen| match frozen {
-            Frozen::Known(holder) => Ok(holder),
-            Frozen::Unreadable(why) => Err(why),
-        })
+        self.store().freeze(name, &self.now()).map(Frozen::known)
     }
 
     /// What still holds `name`: a living hold, or one that is over and whose process runs on.

@@ -28,6 +28,7 @@ mod freeze;
 mod grasp;
 mod guard;
 mod held;
+mod inspect;
 mod locks;
 mod minder;
 mod parallel;
@@ -44,10 +45,8 @@ pub use fence::{Fenced, Publishing};
 pub use freeze::{Drained, Freezing, FrozenNow};
 pub use guard::{Guarded, Guarding, Habits, Notice};
 pub use held::{Held, Lost, NotAcquired, NotReleased, Request};
-pub use locks::{
-    Condition, End, Ended, Entry, EntryState, Grant, Granted, KnownNames, Lokt, Outlook, Pruned, Refusal, Said, Swept,
-    living_parts,
-};
+pub use inspect::{Entry, EntryState, KnownNames, Outlook, living_parts};
+pub use locks::{Condition, End, Ended, Grant, Granted, Lokt, Pruned, Refusal, Said, Swept};
 pub use lokt_core::audit::{EVENTS, Event, Filter, LINE_BYTES_MAX, Line};
 pub use lokt_core::badges::Badges;
 pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};

@@ -1,6 +1,5 @@
 //! Freezes over names: `freezes/<name>.json`, same schema as a lock record. While one runs, nothing new is granted.
 
-use lokt_core::audit::Event;
 use lokt_core::decide::{Decision, Intent, Terms};
 use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::Hold;
@@ -12,7 +11,7 @@ use super::ask::Ask;
 use super::change::Changed;
 use super::slot::{Found, Stored};
 use super::{Kind, LOCKS_DIR, Store};
-use crate::error::{At as _, Error};
+use crate::error::Error;
 
 /// The freezes.
 pub(crate) const FREEZES_DIR: &str = "freezes";
@@ -23,6 +22,16 @@ pub(crate) enum Frozen {
     Known(Box<Holder>),
     /// It can't be read or understood; the text says why. It counts: who froze it meant it.
     Unreadable(String),
+}
+
+impl Frozen {
+    /// Whose it is, or why it can't be read.
+    pub(crate) fn known(self) -> Result<Box<Holder>, String> {
+        match self {
+            Self::Known(holder) => Ok(holder),
+            Self::Unreadable(why) => Err(why),
+        }
+    }
 }
 
 pub(crate) fn freeze_path(name: &LockName) -> String {
@@ -101,24 +110,8 @@ impl Store<'_> {
 
     /// Removes an expired freeze; `None` if it isn't one. Gives warnings.
     pub(crate) fn prune_freeze(&self, name: &LockName) -> Result<Option<Vec<String>>, Error> {
-        let path = freeze_path(name);
-        let inside = self.enter()?;
-        let now = self.machine.now();
-        let found = self.find(&path, name.as_str(), &now);
-        let (Some(hold), true) = (found.hold(), found.elapsed.is_expired()) else { return Ok(None) };
-        if !self.take_away(&path, found.content.as_ref().map(|content| content.stamp))? {
-            return Ok(None);
-        }
-        let event = Event::new("auto-prune", name.as_str(), self.me, now.wall)
-            .with("freeze", true)
-            .with("reason", "expired")
-            .with("pruned_owner", hold.owner.as_str())
-            .with("pruned_host", hold.host.as_str())
-            .with("pruned_pid", hold.pid);
-        let trail = self.account(&[Event { lock_id: hold.lock_id.to_string(), ..event }]);
-        drop(inside);
-        self.disk.sync_dir(FREEZES_DIR).at("sync", self.root, FREEZES_DIR)?;
-        Ok(Some(self.settle_trail(trail)))
+        let changed = self.decide_freeze(name, Kind::Freeze, Intent::Prune)?;
+        Ok(matches!(changed.decision, Decision::Commit { .. }).then_some(changed.warnings))
     }
 }
 
