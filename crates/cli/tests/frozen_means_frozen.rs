@@ -8,7 +8,7 @@ use std::time::Duration;
 use lokt_testkit::cmd::Place;
 use lokt_testkit::line::{Process, in_line, served};
 use lokt_testkit::strace::{Call, calls, delayed_at, killed_at};
-use lokt_testkit::swarm::{Ended, pause};
+use lokt_testkit::swarm::{Ended, in_parallel, pause};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::Value;
 
@@ -192,20 +192,6 @@ fn no_timeout_of_a_waiter_ends_a_freeze() {
 
 // With real processes, at each of their system calls.
 
-fn in_parallel<T: Send>(cases: Vec<T>, check: impl Fn(T) + Sync) {
-    let queue = Mutex::new(cases.into_iter());
-    let next = || queue.lock().expect("no thread panicked with it").next();
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some(case) = next() {
-                    check(case);
-                }
-            });
-        }
-    });
-}
-
 fn place() -> Place {
     let place = Place::new(LOKT);
     // What a first command makes is made.
@@ -239,7 +225,7 @@ fn is_granted_after_the_freeze(events: &[String]) -> bool {
 #[test]
 fn no_command_starts_after_a_freeze_was_answered_wherever_its_guard_is_held_up() {
     let (refused, held) = (Mutex::new(0), Mutex::new(0));
-    in_parallel(every_call(&GUARD), |call| {
+    in_parallel(AT_ONCE, every_call(&GUARD), |call| {
         let context = format!("a guard delayed at {}#{}", call.name, call.nth);
         let place = place();
         let started = || place.beside("started").exists();
@@ -271,7 +257,7 @@ fn no_command_starts_after_a_freeze_was_answered_wherever_its_guard_is_held_up()
 #[test]
 fn no_command_starts_after_a_freeze_was_answered_wherever_the_freeze_is_held_up() {
     let order = Mutex::new((0, 0));
-    in_parallel(every_call(&["freeze", "x", "--json"]), |call| {
+    in_parallel(AT_ONCE, every_call(&["freeze", "x", "--json"]), |call| {
         let context = format!("a freeze delayed at {}#{}", call.name, call.nth);
         let place = place();
         let (frozen, meanwhile) = std::thread::scope(|scope| {
@@ -336,7 +322,7 @@ fn a_freeze_or_unfreeze_killed_at_any_system_call_leaves_it_frozen_or_not() {
         cases.extend(all.into_iter().map(|call| (title, prepare, args, call)));
     }
     let seen = Mutex::new(Vec::new());
-    in_parallel(cases, |(title, prepare, args, call)| {
+    in_parallel(AT_ONCE, cases, |(title, prepare, args, call)| {
         let context = format!("{title} killed at {}#{}", call.name, call.nth);
         let place = place();
         prepare(&place);

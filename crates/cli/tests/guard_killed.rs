@@ -10,7 +10,7 @@ use lokt::sys::machine::{Linux, Machine as _};
 use lokt_testkit::cmd::Place;
 use lokt_testkit::guarding::{CLOSES, Guarding, KEEPS, Relative};
 use lokt_testkit::strace::{Call, calls, guard_killed_at, read_log};
-use lokt_testkit::swarm::{pause, wait_until};
+use lokt_testkit::swarm::{in_parallel, pause, wait_until};
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 
 const LOKT: &str = env!("CARGO_BIN_EXE_lokt");
@@ -172,20 +172,6 @@ fn life(args: &[&str]) -> Life {
     Life { calls, mutex, spawn, named, asleep }
 }
 
-fn in_parallel<T: Send>(cases: impl Iterator<Item = T> + Send, check: impl Fn(T) + Sync) {
-    let queue = Mutex::new(cases);
-    let next = || queue.lock().expect("no thread panicked with it").next();
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some(case) = next() {
-                    check(case);
-                }
-            });
-        }
-    });
-}
-
 #[track_caller]
 fn is_free(place: &Place, context: &str) {
     let tried = place.run("next", &["guard", "x", "--", "true"]);
@@ -222,7 +208,7 @@ fn a_guard_killed_at_any_call_around_its_spawn_lets_nobody_in_while_its_command_
     ] {
         let life = life(flags);
         let started = Mutex::new(0);
-        in_parallel(life.mutex..=life.asleep, |at| {
+        in_parallel(AT_ONCE, life.mutex..=life.asleep, |at| {
             let call = &life.calls[at];
             let context = format!("a command that {title}, guard killed at {}#{}", call.name, call.nth);
             let place = used();
@@ -263,7 +249,7 @@ fn a_guard_killed_at_any_call_around_its_spawn_lets_nobody_in_while_its_command_
 fn a_guard_killed_at_any_call_of_its_release_leaves_the_lock_free_and_nothing_behind() {
     for flags in [[].as_slice(), &["--ttl", "1h"]] {
         let life = life(flags);
-        in_parallel(life.asleep + 1..life.calls.len(), |at| {
+        in_parallel(AT_ONCE, life.asleep + 1..life.calls.len(), |at| {
             let call = &life.calls[at];
             let context = format!("{flags:?}, guard killed at {}#{}", call.name, call.nth);
             let place = used();
@@ -312,7 +298,7 @@ fn a_waiter_killed_at_any_call_from_the_line_to_its_command_lets_the_next_one_in
     let calls = read_log(&log);
     let mutex = calls.iter().position(|call| call.name == "flock").expect("it takes the mutex to queue");
     let counts = Mutex::new((0, 0));
-    in_parallel(calls.iter().skip(mutex), |call| {
+    in_parallel(AT_ONCE, calls.iter().skip(mutex), |call| {
         let context = format!("the first in line killed at {}#{}", call.name, call.nth);
         let place = used();
         let inject = format!("inject={}:signal=KILL:when={}", call.name, call.nth);

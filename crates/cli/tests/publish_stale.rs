@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lokt_testkit::cmd::{Place, granted};
 use lokt_testkit::strace::{Call, calls, delayed_at, killed_at};
-use lokt_testkit::swarm::{Ended, pause};
+use lokt_testkit::swarm::{Ended, in_parallel, pause};
 use serde_json::Value;
 
 use crate::common::{LOKT, names_in, put};
@@ -41,20 +41,6 @@ fn every_call() -> Vec<Call> {
         assert!(all.iter().any(|call| call.name == name), "strace sees {name}");
     }
     all
-}
-
-fn in_parallel<T: Send>(cases: Vec<T>, check: impl Fn(T) + Sync) {
-    let queue = Mutex::new(cases.into_iter());
-    let next = || queue.lock().expect("no thread panicked with it").next();
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some(case) = next() {
-                    check(case);
-                }
-            });
-        }
-    });
 }
 
 /// Event and owner of everything that happened to `x`.
@@ -101,7 +87,7 @@ fn saw_both(seen: Mutex<Vec<bool>>) {
 #[test]
 fn a_publication_delayed_at_any_system_call_comes_before_the_thief_or_not_at_all() {
     let seen = Mutex::new(Vec::new());
-    in_parallel(every_call(), |call| {
+    in_parallel(AT_ONCE, every_call(), |call| {
         let context = format!("publish delayed at {}#{}", call.name, call.nth);
         let (place, token) = prepared(&[]);
         let (published, thief) = std::thread::scope(|scope| {
@@ -121,9 +107,9 @@ fn a_publication_delayed_at_any_system_call_comes_before_the_thief_or_not_at_all
 #[test]
 fn a_publication_that_outlives_its_lease_comes_before_the_next_holder_or_not_at_all() {
     let names = ["copy_file_range", "fchmod", "fsync", "flock", "linkat", "renameat"];
-    let cases = every_call().into_iter().filter(|call| names.contains(&call.name.as_str())).collect();
+    let cases = every_call().into_iter().filter(|call| names.contains(&call.name.as_str()));
     let seen = Mutex::new(Vec::new());
-    in_parallel(cases, |call| {
+    in_parallel(AT_ONCE, cases, |call| {
         let context = format!("publish under a lease, delayed at {}#{}", call.name, call.nth);
         let (place, token) = prepared(&["--ttl", "2s"]);
         let (published, thief) = std::thread::scope(|scope| {
@@ -140,7 +126,7 @@ fn a_publication_that_outlives_its_lease_comes_before_the_next_holder_or_not_at_
 #[test]
 fn a_publication_killed_at_any_system_call_leaves_the_old_file_or_the_new_one_whole() {
     let seen = Mutex::new(Vec::new());
-    in_parallel(every_call(), |call| {
+    in_parallel(AT_ONCE, every_call(), |call| {
         let context = format!("publish killed at {}#{}", call.name, call.nth);
         let (place, token) = prepared(&[]);
         killed_at(&place, "a", &publish(&token), &call);

@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -83,7 +85,7 @@ pub fn now_ms() -> u64 {
 /// Does nothing for a while.
 #[expect(clippy::disallowed_methods, reason = "tests of real processes have nothing else to wait on")]
 pub fn pause(duration: Duration) {
-    std::thread::sleep(duration);
+    thread::sleep(duration);
 }
 
 /// Writes a fixture file.
@@ -99,4 +101,24 @@ pub fn put(path: &Path, bytes: impl AsRef<[u8]>) {
 pub fn wall_text(secs: i64) -> String {
     let now: Timestamp = Linux.now().wall;
     now.checked_add(jiff::SignedDuration::from_secs(secs)).expect("a time near now").to_string()
+}
+
+/// Checks every case, `at_once` of them at a time.
+pub fn in_parallel<T, I>(at_once: usize, cases: I, check: impl Fn(T) + Sync)
+where
+    T: Send,
+    I: IntoIterator<Item = T>,
+    I::IntoIter: Send,
+{
+    let queue = Mutex::new(cases.into_iter());
+    let next = || queue.lock().expect("no thread panicked with it").next();
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while let Some(case) = next() {
+                    check(case);
+                }
+            });
+        }
+    });
 }
