@@ -1,4 +1,4 @@
-//! FNV-1a, 32 bits: the agent id that lokt has always derived from a process, and a cheap check on the token counter.
+//! FNV-1a: the agent id that lokt has always derived from a process, and a cheap check on the token counter and on caches.
 
 const OFFSET: u32 = 0x811c_9dc5;
 const PRIME: u32 = 0x0100_0193;
@@ -8,13 +8,20 @@ pub fn fnv1a_32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME))
 }
 
+/// The same in 64 bits.
+pub fn fnv1a_64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::fnv1a_32;
+    use super::{fnv1a_32, fnv1a_64};
 
     #[test]
     fn known_answers() {
         assert_eq!(fnv1a_32(b""), 0x811c_9dc5);
         assert_eq!(fnv1a_32(b"foobar"), 0xbf9c_f968);
+        assert_eq!(fnv1a_64(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a_64(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

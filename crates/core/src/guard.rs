@@ -221,6 +221,8 @@ enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     manners: Manners,
+    /// Between renewals of a lease.
+    interval_ms: Option<u64>,
     ties: Vec<Tie>,
     /// When each lease is to be renewed.
     renew_at: Vec<Option<u64>>,
@@ -238,6 +240,7 @@ impl Guard {
         let interval = manners.ttl_sec.map(renewal_interval_ms);
         Self {
             manners,
+            interval_ms: interval,
             ties: granted_ms.iter().map(|_| Tie::Held).collect(),
             renew_at: granted_ms.iter().map(|at| interval.map(|interval| at + interval)).collect(),
             looking: granted_ms.iter().map(|_| false).collect(),
@@ -246,6 +249,17 @@ impl Guard {
             lost: false,
             stage: Stage::Running,
         }
+    }
+
+    /// The same with another interval between the renewals of a lease.
+    #[must_use]
+    pub fn renewing_every(mut self, interval_ms: u64) -> Self {
+        let Some(before_ms) = self.interval_ms else { return self };
+        self.interval_ms = Some(interval_ms);
+        for at in self.renew_at.iter_mut().flatten() {
+            *at = *at - before_ms + interval_ms;
+        }
+        self
     }
 
     /// When to come back with a [`Event::Tick`] if nothing else happens; `None`: only something else will do.
@@ -324,11 +338,11 @@ impl Guard {
             Tie::LostRenewing => Tie::Lost,
             tie => tie,
         };
-        let Some(ttl_sec) = self.manners.ttl_sec else { return };
+        let Some(interval_ms) = self.interval_ms else { return };
         match outcome {
             _ if self.ties[hold] != Tie::Held => {}
             Outcome::Kept { late_ms } => {
-                self.renew_at[hold] = Some(began_ms + renewal_interval_ms(ttl_sec));
+                self.renew_at[hold] = Some(began_ms + interval_ms);
                 actions.extend(late_ms.map(|late_ms| Action::Warn(Warning::Late { hold, late_ms })));
             }
             Outcome::Lost(holder) => self.lose(now_ms, hold, holder, actions),
@@ -336,7 +350,7 @@ impl Guard {
             Outcome::Failed(_) if matches!(self.stage, Stage::Closing(_)) => {}
             Outcome::Failed(why) => {
                 // Several tries fit what is left of the lease.
-                self.renew_at[hold] = Some(now_ms + renewal_interval_ms(ttl_sec) / 4);
+                self.renew_at[hold] = Some(now_ms + interval_ms / 4);
                 actions.push(Action::Warn(Warning::RenewalFailed { hold, why }));
             }
         }

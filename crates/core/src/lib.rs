@@ -19,6 +19,7 @@
 //! | [`mod@line`] | in which order, and who waits for whom |
 //! | [`badges`] | what a process holds, for those it starts |
 //! | [`guard`] | what a guard does next |
+//! | [`ledger`] | events, claims and the chain over them |
 //! | [`duration`] | durations as people type and read them |
 #![no_std]
 
@@ -35,6 +36,7 @@ pub mod duration;
 pub mod fnv;
 pub mod guard;
 pub mod hold;
+pub mod ledger;
 pub mod line;
 pub mod liveness;
 pub mod name;

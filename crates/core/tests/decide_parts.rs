@@ -211,7 +211,7 @@ fn a_stale_hold_of_ones_own_is_refreshed_even_if_it_has_no_lock_id_to_keep() {
 #[test]
 fn a_protocol_that_does_not_revive_grants_a_new_hold() {
     let expired = hold_with(Some(Some(5)), None);
-    let policy = Policy { revive: false };
+    let policy = Policy { revive: false, ..Policy::NAMED };
     let decision = ask_under(policy, &expired, &lock(None), Liveness::Gone, now(), &asker("alice"));
     let broken = Some(Broken::Stale(Staleness::Expired));
     assert!(

@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 
-use super::take::{carried, new_part, settle};
-use super::{Breaking, Cause, Condition, Decision, Facts, Grip, Slot, commit};
+use super::take::{carried, lock, new_part, settle};
+use super::{Breaking, Cause, Condition, Decision, Facts, Grip, Policy, Slot, Terms, commit};
 use crate::denial::{Denial, Staleness};
 use crate::hold::{Fence, Hold, Identity, PartKind, Parts};
 use crate::liveness::Liveness;
@@ -52,7 +52,35 @@ fn gripped<'a>(grip: &Grip, facts: &Facts<'a>) -> Result<&'a Hold, Denial> {
     }
 }
 
-pub(super) fn unlock(breaking: Breaking, condition: &Condition, facts: Facts<'_>, me: &Identity) -> Decision {
+/// Gives one's own live hold a new end. One that is over stays over: somebody may have acted on that.
+pub(super) fn extend(ttl_sec: u64, token: Option<u64>, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
+    if let Some(denial) = misses(&Condition { lock_id: None, token }, &facts) {
+        return Decision::Deny(denial);
+    }
+    let hold = match facts.slot {
+        Slot::Held(hold) => hold,
+        Slot::Free => return Decision::Deny(Denial::Missing),
+        Slot::Corrupt(why) => return Decision::Deny(Denial::Corrupt { why: why.to_string() }),
+        Slot::BeingWritten => return Decision::Deny(Denial::BeingWritten),
+        Slot::Newer(version) => return Decision::Deny(Denial::Newer { version }),
+    };
+    let holder = facts.holder(hold);
+    if hold.owner != me.owner {
+        return Decision::Deny(Denial::NotYours(Box::new(holder)));
+    }
+    if !holder.lives() {
+        return Decision::Deny(Denial::Over(Box::new(holder)));
+    }
+    lock(&Terms { ttl_sec: Some(ttl_sec), reason: None }, facts, me, policy)
+}
+
+pub(super) fn unlock(
+    breaking: Breaking,
+    condition: &Condition,
+    facts: Facts<'_>,
+    me: &Identity,
+    policy: Policy,
+) -> Decision {
     if let Some(denial) = misses(condition, &facts) {
         return Decision::Deny(denial);
     }
@@ -67,7 +95,14 @@ pub(super) fn unlock(breaking: Breaking, condition: &Condition, facts: Facts<'_>
         }
         (Breaking::Stale, Slot::Held(hold)) => Decision::Deny(Denial::NotStale(Box::new(facts.holder(hold)))),
         (Breaking::No, Slot::Corrupt(why)) => Decision::Deny(Denial::Corrupt { why: why.to_string() }),
-        (Breaking::No, Slot::Held(hold)) if hold.owner == me.owner => end_owned(hold, facts, me),
+        (Breaking::No, Slot::Held(hold)) if hold.owner == me.owner => {
+            let holder = facts.holder(hold);
+            if policy.ends_late || holder.lives() {
+                end_owned(hold, facts, me)
+            } else {
+                Decision::Deny(Denial::Over(Box::new(holder)))
+            }
+        }
         (Breaking::No, Slot::Held(hold)) => Decision::Deny(Denial::NotYours(Box::new(facts.holder(hold)))),
     }
 }

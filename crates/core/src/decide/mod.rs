@@ -145,6 +145,13 @@ pub enum Intent {
     Renew(Grip),
     /// A guard's end.
     Release(Grip),
+    /// `lokt claim extend`: one's own live hold gets a new end, counted from now.
+    Extend {
+        /// Its new lease in whole seconds.
+        ttl_sec: u64,
+        /// Only if its token is this.
+        token: Option<u64>,
+    },
     /// `lokt unlock`.
     Unlock(Breaking, Condition),
     /// `lokt unlock --owner O`: ends O's hold, with the caller's authority already checked.
@@ -219,21 +226,29 @@ pub enum Decision {
 pub struct Policy {
     /// May the same owner's `lock` revive its own stale hold under the same lock id?
     pub revive: bool,
+    /// Does what was stored survive a power cut, and what was ended stay ended? Then a hold of another boot keeps its token: nobody can
+    /// have overtaken it unseen.
+    pub durable: bool,
+    /// May an owner end a hold of its own that is over? Where somebody must be told that its work came too late, it may not.
+    pub ends_late: bool,
 }
 
 impl Policy {
     /// Named locks.
-    pub const NAMED: Self = Self { revive: true };
+    pub const NAMED: Self = Self { revive: true, durable: false, ends_late: true };
+    /// Claims on the nodes of a ledger, whose events are synced before anybody hears of them and are never removed.
+    pub const CLAIMS: Self = Self { revive: false, durable: true, ends_late: false };
 }
 
 /// Decides. See the table in `docs/protocol.md`, which this is.
 pub fn decide(intent: &Intent, facts: Facts<'_>, me: &Identity, policy: &Policy) -> Decision {
     match intent {
         Intent::Lock(terms) => take::lock(terms, facts, me, *policy),
-        Intent::Guard(terms, bearer) => take::guard(terms, bearer, facts, me),
+        Intent::Guard(terms, bearer) => take::guard(terms, bearer, facts, me, *policy),
         Intent::Renew(grip) => end::renew(grip, facts, me),
         Intent::Release(grip) => end::release(grip, facts, me),
-        Intent::Unlock(breaking, condition) => end::unlock(*breaking, condition, facts, me),
+        Intent::Extend { ttl_sec, token } => end::extend(*ttl_sec, *token, facts, me, *policy),
+        Intent::Unlock(breaking, condition) => end::unlock(*breaking, condition, facts, me, *policy),
         Intent::UnlockFor(owner) => end::unlock_for(owner, facts, me),
         Intent::Prune => end::prune(facts),
         Intent::Freeze(terms) => freeze::freeze(terms, facts, me),

@@ -28,10 +28,10 @@ pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Polic
     let process = if guard_stays { carried(hold, PartKind::Process, facts, &next) } else { None };
     let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
-    goes_on(hold, next, terms, facts, me)
+    goes_on(hold, next, terms, facts, me, policy)
 }
 
-pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Identity) -> Decision {
+pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
     let Slot::Held(hold) = facts.slot else {
         return grant(facts, me, None, |facts| process_hold(terms, bearer, facts, me));
     };
@@ -61,13 +61,13 @@ pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Ident
     let owner = if owner_lives { carried(hold, PartKind::Owner, facts, &next) } else { None };
     let process = Some(new_part(PartKind::Process, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
-    goes_on(hold, next, terms, facts, me)
+    goes_on(hold, next, terms, facts, me, policy)
 }
 
 /// `hold` goes on as `next`, whose parts and process are set: the same hold, since the same time, and the same token if nobody can
 /// have overtaken it.
-fn goes_on(hold: &Hold, mut next: Hold, terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision {
-    next.token = hold.token.filter(|_| !is_overtaken(hold, &facts, me)).or(Some(facts.next_token));
+fn goes_on(hold: &Hold, mut next: Hold, terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
+    next.token = hold.token.filter(|_| !is_overtaken(hold, &facts, me, policy)).or(Some(facts.next_token));
     // A hold of an old program may lack what tells it from others.
     if next.lock_id.is_empty() {
         next.lock_id.clone_from(facts.fresh_id);
@@ -83,11 +83,11 @@ fn goes_on(hold: &Hold, mut next: Hold, terms: &Terms, facts: Facts<'_>, me: &Id
 /// * A process part whose lease ran out while its process stood still: that process still has the token, and must be told from
 ///   the next one to join.
 /// * A record of another boot with no process behind it: it may have been removed before a power cut brought it back, and a greater
-///   token may have been given in between.
-fn is_overtaken(hold: &Hold, facts: &Facts<'_>, me: &Identity) -> bool {
+///   token may have been given in between. Not where the policy says that nothing comes back.
+fn is_overtaken(hold: &Hold, facts: &Facts<'_>, me: &Identity, policy: Policy) -> bool {
     let process_lives = facts.lives(PartKind::Process);
     let stands_still = hold.has(PartKind::Process) && facts.liveness != Liveness::Gone;
-    !process_lives && (stands_still || hold.boot_id != me.boot_id)
+    !process_lives && (stands_still || (!policy.durable && hold.boot_id != me.boot_id))
 }
 
 /// `lock --bind` again for the same process: a refresh. A guard never is the same: two terminals of one user exclude each other.

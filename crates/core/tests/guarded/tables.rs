@@ -75,6 +75,22 @@ fn a_lease_is_renewed_when_half_of_it_is_over_but_not_more_often_than_twice_a_se
 }
 
 #[test]
+fn another_interval_between_renewals_holds_for_the_first_and_for_all_after_it() {
+    let mut guard = Guard::new(FIVE_MINUTES, &[1_000], 9_000).renewing_every(100_000);
+    assert_eq!(tick_until(&mut guard, 120_000), [(101_000, Action::Renew(0))], "the first");
+    guard.step(120_000, renewed(0, 101_000, KEPT));
+    assert_eq!(tick_until(&mut guard, 220_000), [(201_000, Action::Renew(0))], "the next");
+    guard.step(220_000, renewed(0, 201_000, Outcome::Failed(String::new())));
+    assert_eq!(
+        tick_until(&mut guard, 260_000),
+        [(245_000, Action::Renew(0))],
+        "after one that failed, a quarter of it"
+    );
+    let mut endless = Guard::new(ENDLESS, &[0], 0).renewing_every(100_000);
+    assert_eq!(tick_until(&mut endless, 400_000), [], "what has no lease has no interval");
+}
+
+#[test]
 fn the_first_lease_began_when_the_lock_was_asked_for_not_when_the_guard_began() {
     let mut guard = Guard::new(FIVE_MINUTES, &[1_000], 9_000);
     assert_eq!(tick_until(&mut guard, 200_000), [(151_000, Action::Renew(0))]);

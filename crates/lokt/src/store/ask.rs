@@ -93,7 +93,8 @@ impl<'a> Ask<'a> {
         match self.intent {
             Intent::Lock(_) | Intent::Guard(..) => Depth::Line,
             Intent::Renew(_) | Intent::Release(_) => Depth::Grip,
-            Intent::Unlock(..) | Intent::UnlockFor(_) | Intent::Prune | Intent::Check(_) => Depth::Holder,
+            Intent::Unlock(..) | Intent::UnlockFor(_) | Intent::Extend { .. } => Depth::Holder,
+            Intent::Prune | Intent::Check(_) => Depth::Holder,
             Intent::Freeze(_) | Intent::Unfreeze { .. } => Depth::Holder,
         }
     }

@@ -1,0 +1,359 @@
+//! A claim's decision, and the events that it becomes.
+//!
+//! What may be done is decided by [`decide`] as for every other hold; here it is only asked, and its answer turned into events. Nothing
+//! is known of numbers that are still to be given: a new claim's token is the number of the event that makes it, whatever that will be.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::claims::{Claim, End, Table};
+use super::draft::Draft;
+use super::lock_file::LockFile;
+use super::proof::{NODE_BYTES_MAX, Proof, Workflow, is_canonical_id};
+use super::seq::{Seq, Style};
+use crate::decide::{Breaking, Cause, Condition, Decision, Facts, Intent, Line, Policy, Slot, Terms, decide};
+use crate::denial::Denial;
+use crate::hold::{Fence, Hold, Identity, LockId};
+use crate::liveness::Liveness;
+use crate::time::{Elapsed, Moment, show_wall};
+
+/// So many claims are ended by one native event, which then stays far below the size that an event may have.
+const REAPED_PER_EVENT: usize = 1000;
+
+/// Why a claim wasn't made, kept or ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// A native ledger has no node of that id.
+    NoSuchNode,
+    /// Nobody has it, but it can't be claimed; the text is its state.
+    NotAvailable(String),
+    /// As for any hold.
+    Hold(Denial),
+}
+
+/// Text that names no node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadNode {
+    node: String,
+    style: Style,
+}
+
+impl fmt::Display for BadNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let node: String = self.node.chars().take(80).collect();
+        match self.style {
+            Style::Documented => {
+                write!(f, "{node:?} is no node's id: it has 1 to {NODE_BYTES_MAX} bytes and no control characters")
+            }
+            Style::Native => write!(f, "{node:?} is no node's id: in a native ledger they are like 1 or 1.2.3"),
+        }
+    }
+}
+
+impl core::error::Error for BadNode {}
+
+/// May a node be called so?
+pub fn check_node(style: Style, node: &str) -> Result<(), BadNode> {
+    let good = match style {
+        Style::Documented => !node.is_empty() && node.len() <= NODE_BYTES_MAX && !node.chars().any(char::is_control),
+        Style::Native => is_canonical_id(node),
+    };
+    if good { Ok(()) } else { Err(BadNode { node: node.to_owned(), style }) }
+}
+
+/// What is known when somebody asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// Which events to write.
+    pub style: Style,
+    /// Who has what.
+    pub table: &'a Table,
+    /// The state of the proof, in a native ledger.
+    pub proof: Option<&'a Proof>,
+    /// Claims in files of their own.
+    pub files: &'a [LockFile],
+    /// Now.
+    pub now: Moment,
+    /// Who asks.
+    pub me: &'a Identity,
+    /// The number that the next event gets.
+    pub next: Seq,
+}
+
+/// A claim that is to be made or to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The node.
+    pub node: String,
+    /// The events, the last of which makes the claim.
+    pub drafts: Vec<Draft>,
+    /// Its token, if it has one; a new one's is the number of the last event.
+    pub token: Option<Seq>,
+    /// Whose expired claim makes room for it.
+    pub from: Option<String>,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+/// A claim that is to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The event.
+    pub draft: Draft,
+    /// The claim's token.
+    pub token: Seq,
+}
+
+/// Expired claims that are to end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// Node, owner and token of each.
+    pub claims: Vec<(String, String, Seq)>,
+    /// The events; none if there is nothing to end.
+    pub drafts: Vec<Draft>,
+}
+
+/// Claims the first of `nodes` that can be had. If none can, says why of each.
+pub fn take(scene: Scene<'_>, nodes: &[String], ttl_sec: u64) -> Result<Taken, Vec<(String, Refused)>> {
+    let mut why = Vec::new();
+    for node in nodes {
+        match scene.take(node, ttl_sec) {
+            Ok(taken) => return Ok(taken),
+            Err(refused) => why.push((node.clone(), refused)),
+        }
+    }
+    Err(why)
+}
+
+/// Gives a claim a new end.
+pub fn extend(scene: Scene<'_>, node: &str, ttl_sec: u64, token: Option<Seq>) -> Result<Taken, Refused> {
+    scene.exists(node)?;
+    let claim = scene.table.claim(node);
+    let intent = Intent::Extend { ttl_sec, token: token.map(Seq::get) };
+    match (scene.decide(&intent, node), claim) {
+        (Decision::Commit { next: Some(next), .. }, Some(claim)) => scene.refresh(node, claim, &next, ttl_sec),
+        (Decision::Deny(denial), _) => Err(Refused::Hold(denial)),
+        (decision, _) => unreachable!("an extension commits a hold or is denied, not {decision:?}"),
+    }
+}
+
+/// Ends a claim.
+pub fn release(scene: Scene<'_>, node: &str, token: Option<Seq>) -> Result<Ended, Refused> {
+    scene.exists(node)?;
+    let claim = scene.table.claim(node);
+    let condition = Condition { lock_id: None, token: token.map(Seq::get) };
+    match (scene.decide(&Intent::Unlock(Breaking::No, condition), node), claim) {
+        (Decision::Commit { next: None, .. }, Some(claim)) => {
+            scene.is_mirrored(node, claim)?;
+            let (kind, named) = match scene.style {
+                Style::Documented => ("lock_released", ("node_id", json!(node))),
+                Style::Native => ("nodes_released", ("node_ids", json!([node]))),
+            };
+            let owner = ("owner", json!(claim.owner));
+            let draft = Draft::new(kind, vec![scene.timestamp(), named, owner, ("token", json!(claim.token.get()))]);
+            Ok(Ended { draft, token: claim.token })
+        }
+        (Decision::Deny(denial), _) => Err(Refused::Hold(denial)),
+        (decision, _) => unreachable!("a release leaves nothing or is denied, not {decision:?}"),
+    }
+}
+
+/// Ends every claim that has expired.
+pub fn reap(scene: Scene<'_>) -> Swept {
+    let expired: Vec<(&str, &Claim)> = scene
+        .table
+        .iter()
+        .filter(|(node, _)| matches!(scene.decide(&Intent::Prune, node), Decision::Commit { next: None, .. }))
+        .filter(|(node, claim)| scene.is_mirrored(node, claim).is_ok())
+        .collect();
+    let drafts = match scene.style {
+        Style::Documented => expired.iter().map(|claim| scene.reaped(&[*claim])).collect(),
+        Style::Native => expired.chunks(REAPED_PER_EVENT).map(|claims| scene.reaped(claims)).collect(),
+    };
+    let claims = expired.iter().map(|(node, claim)| ((*node).to_owned(), claim.owner.clone(), claim.token)).collect();
+    Swept { claims, drafts }
+}
+
+/// Is this the token of a claim that lives? A denial says what else it is.
+pub fn check(table: &Table, token: Seq, now: &Moment, me: &Identity) -> Result<(), Denial> {
+    let mut why = Denial::StaleToken { named: token.get(), current: None };
+    for (node, claim) in table.of_token(token) {
+        match ask(&Intent::Check(token.get()), Some(&claim.hold(node)), token, *now, me) {
+            Decision::Deny(denial) => why = denial,
+            _ => return Ok(()),
+        }
+    }
+    Err(why)
+}
+
+/// Asks for a decision about the claim `hold`.
+fn ask(intent: &Intent, hold: Option<&Hold>, next: Seq, now: Moment, me: &Identity) -> Decision {
+    let next_token = Fence::new(next.get()).expect("the numbers of events can be tokens");
+    let facts = Facts {
+        slot: hold.map_or(Slot::Free, Slot::Held),
+        liveness: Liveness::Unknown,
+        elapsed: hold.map_or(Elapsed::NOTHING, |hold| Elapsed::of(hold, &now, me)),
+        frozen: None,
+        line: Line::default(),
+        next_token,
+        fresh_id: &LockId::from_text(format!("claim-{next_token}")),
+        now,
+    };
+    decide(intent, facts, me, &Policy::CLAIMS)
+}
+
+impl Scene<'_> {
+    fn take(self, node: &str, ttl_sec: u64) -> Result<Taken, Refused> {
+        self.exists(node)?;
+        let before = self.table.claim(node);
+        let terms = Terms { ttl_sec: Some(ttl_sec), reason: None };
+        let (next, cause) = match self.decide(&Intent::Lock(terms.clone()), node) {
+            Decision::Commit { next: Some(next), cause, .. } => (next, cause),
+            Decision::Deny(denial) => return Err(Refused::Hold(doubted(before, denial))),
+            decision => unreachable!("a claim commits a hold or is denied, not {decision:?}"),
+        };
+        for file in self.files.iter().filter(|file| file.node == node) {
+            let hold = file.hold();
+            if let Decision::Deny(denial) = self.decide_on(&Intent::Lock(terms.clone()), Some(&hold)) {
+                return Err(Refused::Hold(denial));
+            }
+        }
+        match before {
+            Some(claim) if cause == Cause::Renew => self.refresh(node, claim, &next, ttl_sec),
+            before => {
+                self.is_available(node, before)?;
+                let mut drafts = Vec::new();
+                if let Some(claim) = before.filter(|claim| self.is_mirrored(node, claim).is_ok()) {
+                    drafts.push(self.reaped(&[(node, claim)]));
+                }
+                drafts.push(self.claimed(node, &next, ttl_sec));
+                let expires_at = end_of(&next, self.now);
+                let from = before.map(|claim| claim.owner.clone());
+                Ok(Taken { node: node.to_owned(), drafts, token: None, from, expires_at })
+            }
+        }
+    }
+
+    /// The claim goes on as `next`.
+    fn refresh(self, node: &str, claim: &Claim, next: &Hold, ttl_sec: u64) -> Result<Taken, Refused> {
+        self.is_mirrored(node, claim)?;
+        let (kind, end) = match self.style {
+            Style::Documented => ("lock_acquired", "expires_at"),
+            Style::Native => ("claim_refreshed", "new_timeout"),
+        };
+        let mut members = vec![
+            self.timestamp(),
+            ("node_id", json!(node)),
+            ("owner", json!(next.owner)),
+            (end, json!(show_wall(end_of(next, self.now)))),
+            ("refresh_of", json!(claim.token.get())),
+        ];
+        members.extend(self.signature(ttl_sec));
+        let (token, expires_at) = (Some(claim.token), end_of(next, self.now));
+        Ok(Taken { node: node.to_owned(), drafts: vec![Draft::new(kind, members)], token, from: None, expires_at })
+    }
+
+    fn claimed(self, node: &str, next: &Hold, ttl_sec: u64) -> Draft {
+        let (kind, named, end) = match self.style {
+            Style::Documented => ("lock_acquired", ("node_id", json!(node)), "expires_at"),
+            Style::Native => ("nodes_claimed", ("node_ids", json!([node])), "timeout"),
+        };
+        let end = (end, json!(show_wall(end_of(next, self.now))));
+        let mut members = vec![self.timestamp(), named, ("owner", json!(next.owner)), end];
+        members.extend(self.signature(ttl_sec));
+        Draft::new(kind, members)
+    }
+
+    /// The event that ends expired claims: in the documented style one of them.
+    fn reaped(self, claims: &[(&str, &Claim)]) -> Draft {
+        if let (Style::Documented, [(node, claim)]) = (self.style, claims) {
+            let (owner, token) = (("owner", json!(claim.owner)), ("token", json!(claim.token.get())));
+            return Draft::new("lock_reaped", vec![self.timestamp(), ("node_id", json!(node)), owner, token]);
+        }
+        let nodes: Vec<&str> = claims.iter().map(|(node, _)| *node).collect();
+        let owners: Vec<&str> = claims.iter().map(|(_, claim)| claim.owner.as_str()).collect();
+        let tokens: Vec<u64> = claims.iter().map(|(_, claim)| claim.token.get()).collect();
+        let members = vec![
+            self.timestamp(),
+            ("node_ids", json!(nodes)),
+            ("reason", json!("expired")),
+            ("previous_owners", json!(owners)),
+            ("tokens", json!(tokens)),
+        ];
+        Draft::new("nodes_released", members)
+    }
+
+    /// What tells on this boot how long a claim lasts, and who made it.
+    fn signature(self, ttl_sec: u64) -> Vec<(&'static str, Value)> {
+        let mut members = vec![("ttl_sec", json!(ttl_sec))];
+        if let Some(boot_id) = self.me.boot_id.as_ref().filter(|_| self.me.boot_clocks) {
+            members.push(("boot_id", json!(boot_id)));
+            members.push(("boottime_ms", json!(self.now.boottime_ms)));
+        }
+        members.extend([("host", json!(self.me.host)), ("pid", json!(self.me.pid))]);
+        members
+    }
+
+    fn timestamp(self) -> (&'static str, Value) {
+        ("timestamp", json!(show_wall(self.now.wall)))
+    }
+
+    fn exists(self, node: &str) -> Result<(), Refused> {
+        match self.proof {
+            Some(proof) if proof.node(node).is_none() => Err(Refused::NoSuchNode),
+            _ => Ok(()),
+        }
+    }
+
+    /// In a native ledger: would the node be free for that program, too, once the claim that is known of is gone?
+    fn is_available(self, node: &str, claim: Option<&Claim>) -> Result<(), Refused> {
+        let Some(node) = self.proof.and_then(|proof| proof.node(node)) else { return Ok(()) };
+        match &node.workflow {
+            Workflow::Available => Ok(()),
+            Workflow::Claimed if claim.is_some_and(|claim| claim.owner == node.owner) => Ok(()),
+            Workflow::Claimed => Err(Refused::NotAvailable(format!("claimed by {}", node.owner))),
+            other => Err(Refused::NotAvailable(other.to_string())),
+        }
+    }
+
+    /// In a native ledger: does that program know of the claim? It doesn't, if an event of the other family made it.
+    fn is_mirrored(self, node: &str, claim: &Claim) -> Result<(), Refused> {
+        let Some(known) = self.proof.and_then(|proof| proof.node(node)) else { return Ok(()) };
+        if known.workflow == Workflow::Claimed && known.owner == claim.owner {
+            return Ok(());
+        }
+        Err(Refused::NotAvailable(format!(
+            "{} for the native program, which can't read event {}",
+            known.workflow, claim.seq
+        )))
+    }
+
+    fn decide(self, intent: &Intent, node: &str) -> Decision {
+        let hold = self.table.claim(node).map(|claim| claim.hold(node));
+        self.decide_on(intent, hold.as_ref())
+    }
+
+    fn decide_on(self, intent: &Intent, hold: Option<&Hold>) -> Decision {
+        ask(intent, hold, self.next, self.now, self.me)
+    }
+}
+
+/// A claim without an end that can be read keeps its node for ever: who is refused is told so.
+fn doubted(claim: Option<&Claim>, denial: Denial) -> Denial {
+    match claim {
+        Some(Claim { end: End::Unreadable(text), seq, owner, .. }) if matches!(denial, Denial::Held(_)) => {
+            Denial::Corrupt { why: format!("event {seq} gives it to {owner} until {text:?}, which is no time") }
+        }
+        _ => denial,
+    }
+}
+
+fn end_of(hold: &Hold, now: Moment) -> Timestamp {
+    hold.expires_at.unwrap_or(now.wall)
+}

@@ -1,0 +1,289 @@
+//! What the native program's replay would refuse.
+//!
+//! That program reads all events before it does anything, and one that it can't apply stops every command of it for good. So lokt asks
+//! [`Proof`] before it writes to a native ledger, and `doctor` asks it about what others wrote. Only what is known to be refused is: an
+//! event that is wrongly called good is the native program's to report, one that is wrongly called bad would be replaced by a no-op.
+
+use alloc::borrow::ToOwned as _;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::members::Members;
+use super::seq::Seq;
+use super::stored::Stored;
+
+/// A node's id is no longer, in either style.
+pub const NODE_BYTES_MAX: usize = 1024;
+
+/// Why the native program would refuse an event; a sentence without its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoRefusal(pub String);
+
+impl fmt::Display for GoRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether somebody works on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Workflow {
+    /// It can be claimed.
+    Available,
+    /// Somebody has claimed it.
+    Claimed,
+    /// It waits for something else.
+    Blocked,
+    /// A word that isn't known: nothing leads from there to anywhere.
+    Other(String),
+}
+
+/// What is thought of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Epistemic {
+    /// Nothing yet.
+    Pending,
+    /// It holds.
+    Validated,
+    /// It held, and must be worked on again.
+    NeedsRefinement,
+    /// It is taken for granted. Final.
+    Admitted,
+    /// It doesn't hold. Final.
+    Refuted,
+    /// It isn't needed. Final.
+    Archived,
+    /// A word that isn't known.
+    Other,
+}
+
+/// A node of the proof.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Whether somebody works on it.
+    pub workflow: Workflow,
+    /// What is thought of it.
+    pub epistemic: Epistemic,
+    /// Who claimed it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
+}
+
+/// The state of a proof as far as the native program checks it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Proof {
+    nodes: BTreeMap<String, Node>,
+    challenges: BTreeSet<String>,
+}
+
+impl Proof {
+    /// Nothing has happened yet.
+    pub const fn new() -> Self {
+        Self { nodes: BTreeMap::new(), challenges: BTreeSet::new() }
+    }
+
+    /// A node, if it was made.
+    pub fn node(&self, id: &str) -> Option<&Node> {
+        self.nodes.get(id)
+    }
+
+    /// All nodes, by the text of their ids.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.nodes.iter().map(|(id, node)| (id.as_str(), node))
+    }
+
+    /// The next event. One that is refused changes nothing, as if a no-op stood in its place.
+    pub fn apply(&mut self, _seq: Seq, event: &Stored) -> Result<(), GoRefusal> {
+        self.step(event).map_err(GoRefusal)
+    }
+
+    fn step(&mut self, event: &Stored) -> Result<(), String> {
+        let members = Members::of(&event.members);
+        match event.kind.as_str() {
+            "proof_initialized" | "def_added" | "lemma_extracted" | "scope_opened" | "scope_closed" => Ok(()),
+            "node_created" => self.create(members),
+            "nodes_claimed" => {
+                let owner = members.text("owner")?.unwrap_or_default();
+                self.turn(members, &Workflow::Available, &Workflow::Claimed, owner)
+            }
+            "nodes_released" => self.turn(members, &Workflow::Claimed, &Workflow::Available, ""),
+            "claim_refreshed" => self.refresh(members),
+            "node_validated" => self.think(members, Epistemic::Validated),
+            "node_admitted" => self.think(members, Epistemic::Admitted),
+            "node_refuted" => self.think(members, Epistemic::Refuted),
+            "node_archived" => self.think(members, Epistemic::Archived),
+            "refinement_requested" => self.think(members, Epistemic::NeedsRefinement),
+            "node_amended" | "taint_recomputed" => self.known(members).map(|_| ()),
+            "challenge_raised" => {
+                let id = members.text("challenge_id")?.unwrap_or_default();
+                self.challenges.insert(id.to_owned());
+                Ok(())
+            }
+            "challenge_resolved" | "challenge_withdrawn" | "challenge_superseded" => {
+                let id = members.text("challenge_id")?.unwrap_or_default();
+                if self.challenges.contains(id) { Ok(()) } else { Err(format!("there is no challenge {id:?}")) }
+            }
+            kind => Err(format!("the native program doesn't know the type {kind}")),
+        }
+    }
+
+    /// A second node of the same id takes the place of the first.
+    fn create(&mut self, members: Members<'_>) -> Result<(), String> {
+        let node = members.get("node").and_then(Value::as_object).ok_or("it has no node")?;
+        let node = Members::of(node);
+        let id = node.text("id")?.unwrap_or_default();
+        if !is_readable_id(id) {
+            return Err(format!("{id:?} is no node's id"));
+        }
+        let workflow = match node.text("workflow_state")?.unwrap_or_default() {
+            "available" => Workflow::Available,
+            "claimed" => Workflow::Claimed,
+            "blocked" => Workflow::Blocked,
+            other => Workflow::Other(other.to_owned()),
+        };
+        let epistemic = match node.text("epistemic_state")?.unwrap_or_default() {
+            "pending" => Epistemic::Pending,
+            "validated" => Epistemic::Validated,
+            "needs_refinement" => Epistemic::NeedsRefinement,
+            "admitted" => Epistemic::Admitted,
+            "refuted" => Epistemic::Refuted,
+            "archived" => Epistemic::Archived,
+            _ => Epistemic::Other,
+        };
+        let owner = node.text("claimed_by")?.unwrap_or_default().to_owned();
+        self.nodes.insert(id.to_owned(), Node { workflow, epistemic, owner });
+        Ok(())
+    }
+
+    /// Takes all the nodes of an event from one state to another, or none of them.
+    fn turn(&mut self, members: Members<'_>, from: &Workflow, to: &Workflow, owner: &str) -> Result<(), String> {
+        let ids = members.nodes()?;
+        let mut met: Vec<&str> = Vec::new();
+        for &id in &ids {
+            let node = self.nodes.get(id).ok_or_else(|| no_node(id))?;
+            if node.workflow != *from || met.contains(&id) {
+                let now = if met.contains(&id) { to } else { &node.workflow };
+                return Err(format!("node {id} is {now}, and can't become {to}"));
+            }
+            met.push(id);
+        }
+        for id in ids {
+            let node = self.nodes.get_mut(id).expect("all of them were looked up");
+            node.workflow.clone_from(to);
+            owner.clone_into(&mut node.owner);
+        }
+        Ok(())
+    }
+
+    fn refresh(&self, members: Members<'_>) -> Result<(), String> {
+        let owner = members.text("owner")?.unwrap_or_default();
+        let (id, node) = self.known(members)?;
+        match node.workflow {
+            Workflow::Claimed if node.owner == owner => Ok(()),
+            Workflow::Claimed => Err(format!("node {id} is claimed by {}, not by {owner}", node.owner)),
+            _ => Err(format!("node {id} isn't claimed")),
+        }
+    }
+
+    fn think(&mut self, members: Members<'_>, to: Epistemic) -> Result<(), String> {
+        let (id, node) = self.known(members)?;
+        let fits = match to {
+            Epistemic::NeedsRefinement => node.epistemic == Epistemic::Validated,
+            _ => matches!(node.epistemic, Epistemic::Pending | Epistemic::NeedsRefinement),
+        };
+        if !fits {
+            return Err(format!("node {id} is {}, and can't become {to}", node.epistemic));
+        }
+        let id = id.to_owned();
+        self.nodes.get_mut(&id).expect("it was looked up").epistemic = to;
+        Ok(())
+    }
+
+    /// The node that an event is about.
+    fn known<'m>(&self, members: Members<'m>) -> Result<(&'m str, &Node), String> {
+        let id = members.text("node_id")?.unwrap_or_default();
+        let node = self.nodes.get(id).ok_or_else(|| no_node(id))?;
+        Ok((id, node))
+    }
+}
+
+fn no_node(id: &str) -> String {
+    format!("there is no node {id:?}")
+}
+
+impl fmt::Display for Workflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Available => "available",
+            Self::Claimed => "claimed",
+            Self::Blocked => "blocked",
+            Self::Other(word) => word,
+        })
+    }
+}
+
+impl fmt::Display for Epistemic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pending => "pending",
+            Self::Validated => "validated",
+            Self::NeedsRefinement => "needs_refinement",
+            Self::Admitted => "admitted",
+            Self::Refuted => "refuted",
+            Self::Archived => "archived",
+            Self::Other => "in an unknown state",
+        })
+    }
+}
+
+/// Is this an id that the native program reads as a node's: numbers from 1 up with dots between them, the first being 1? It takes `01` and
+/// `+1` for 1 here, but for other texts everywhere else.
+fn is_readable_id(id: &str) -> bool {
+    let number = |part: &str| part.parse::<i64>().ok().filter(|number| *number >= 1);
+    id.split('.').all(|part| number(part).is_some()) && id.split('.').next().and_then(number) == Some(1)
+}
+
+/// Is this how such an id is written by everybody, so that no other text means the same node?
+pub fn is_canonical_id(id: &str) -> bool {
+    is_readable_id(id) && id.len() <= NODE_BYTES_MAX && !id.split('.').any(|part| part.starts_with(['0', '+']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_text_names_a_node() {
+        for id in ["1", "1.1", "1.2.3", "1.10.100"] {
+            assert!(is_canonical_id(id), "{id:?}");
+        }
+        for id in [
+            "",
+            "0",
+            "2",
+            "01",
+            "+1",
+            "1.",
+            ".1",
+            "1..2",
+            "1.0",
+            "1.01",
+            "1.+1",
+            " 1",
+            "1 ",
+            "1.-1",
+            "1.x",
+            "1.99999999999999999999",
+        ] {
+            assert!(!is_canonical_id(id), "{id:?}");
+        }
+        assert!(is_readable_id("1.01") && is_readable_id("+1"), "the native program reads these, too");
+    }
+}

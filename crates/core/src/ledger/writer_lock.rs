@@ -1,0 +1,235 @@
+//! The lock that all programs share, `ledger.lock`, and what an old one proves.
+//!
+//! Whatever has that name is a lock: a file with JSON in it, an empty one, a directory. Ours says who we are, so that the next of us
+//! can tell at once whether we are gone; of anybody else's only the age is known.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::hold::Identity;
+use crate::liveness::Process;
+use crate::time::{millis_between, parse_wall, show_wall};
+
+/// The lock's name in the ledger.
+pub const LOCK: &str = "ledger.lock";
+/// What a directory that is our lock has in it: the same note as our files.
+pub const NOTE: &str = "holder.json";
+/// A lock of another program that is this old was left behind.
+pub const STALE_MS: u64 = 30_000;
+/// If it is still the same after this long.
+pub const SECOND_LOOK_MS: u64 = 1_000;
+/// No note is longer.
+pub const NOTE_BYTES_MAX: usize = 4096;
+
+/// Who wrote a lock, when it was one of us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    /// Its process.
+    pub pid: i64,
+    /// When that started; 0 is unknown.
+    pub pid_start: i64,
+    /// On which boot.
+    pub boot_id: String,
+    /// In which pid namespace.
+    pub pid_ns: Option<u64>,
+    /// Tells one lock of a process from the next.
+    pub nonce: String,
+}
+
+/// What a lock says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Note {
+    /// Who holds it, in the words of the program that does.
+    pub agent_id: String,
+    /// Since when.
+    pub acquired_at: Option<Timestamp>,
+    /// On which machine, where it says so.
+    pub host: String,
+    /// What only we write.
+    pub writer: Option<Writer>,
+    /// How the lock was to be known that this one took over: whoever finds it left behind has to go on with that.
+    pub took_over: Option<String>,
+}
+
+impl Note {
+    /// Ours.
+    pub fn of(me: &Identity, now: Timestamp, nonce: u128) -> Self {
+        let nonce = alloc::format!("{nonce:032x}");
+        let writer = me.boot_id.clone().map(|boot_id| Writer {
+            pid: me.pid,
+            pid_start: me.pid_start,
+            boot_id,
+            pid_ns: me.pid_ns,
+            nonce: nonce.clone(),
+        });
+        // Unlike any other program's, and any other process's: a program that compares before it releases leaves ours alone.
+        let agent_id = alloc::format!("lokt-{}-{}-{nonce}", me.host, me.pid);
+        Self { agent_id, acquired_at: Some(now), host: me.host.clone(), writer, took_over: None }
+    }
+
+    /// As it is written: the documented members first.
+    pub fn render(&self) -> Vec<u8> {
+        let mut text = alloc::format!("{{\"agent_id\":{}", Value::from(self.agent_id.as_str()));
+        let mut add = |name: &str, value: Value| {
+            for piece in [",\"", name, "\":", &value.to_string()] {
+                text.push_str(piece);
+            }
+        };
+        add("acquired_at", self.acquired_at.map(show_wall).into());
+        add("host", self.host.as_str().into());
+        if let Some(writer) = &self.writer {
+            add("pid", writer.pid.into());
+            add("start_ticks", writer.pid_start.into());
+            add("boot_id", writer.boot_id.as_str().into());
+            add("pid_ns", json!(writer.pid_ns));
+            add("nonce", writer.nonce.as_str().into());
+        }
+        if let Some(took_over) = &self.took_over {
+            add("took_over", took_over.as_str().into());
+        }
+        text.push_str("}\n");
+        text.into_bytes()
+    }
+
+    /// What other programs wrote is taken as far as it can be understood; an empty or torn note says nothing.
+    pub fn parse(bytes: &[u8]) -> Self {
+        let members: Map<String, Value> = serde_json::from_slice(bytes).unwrap_or_default();
+        let text = |name: &str| members.get(name).and_then(Value::as_str).map(ToString::to_string);
+        let number = |name: &str| members.get(name).and_then(Value::as_i64);
+        let writer = || {
+            Some(Writer {
+                pid: number("pid")?,
+                pid_start: number("start_ticks")?,
+                boot_id: text("boot_id")?,
+                pid_ns: members.get("pid_ns").and_then(Value::as_u64),
+                nonce: text("nonce")?,
+            })
+        };
+        Self {
+            agent_id: text("agent_id").unwrap_or_default(),
+            acquired_at: text("acquired_at").and_then(|at| parse_wall(&at)),
+            host: text("host").unwrap_or_default(),
+            writer: writer(),
+            took_over: text("took_over"),
+        }
+    }
+}
+
+/// A lock as it was found by somebody who holds our own mutex.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight<'a> {
+    /// What it says.
+    pub note: &'a Note,
+    /// When it was last changed, by the file system.
+    pub modified: Timestamp,
+    /// What became of the process that it names, if it is one of us and of this boot.
+    pub writer: Option<Process>,
+    /// For how long it has been seen unchanged, by the boot clock.
+    pub unchanged_ms: u64,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What is to be done about a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Somebody may be inside: wait.
+    Held,
+    /// One of us who is dead. The dead don't come back: replace it.
+    Dead,
+    /// Left behind by a program that may come back all the same: take it over with care.
+    Stale,
+}
+
+/// Weighs it. Only its writer's death or its age ends a lock.
+pub fn judge(sight: &Sight<'_>) -> Verdict {
+    if sight.writer == Some(Process::Dead) {
+        return Verdict::Dead;
+    }
+    let age_ms = |since: Timestamp| u64::try_from(millis_between(since, sight.now)).ok();
+    // A date in the future proves nothing. The file system's own is the only one that can't be left out: then it must be seen for
+    // that long.
+    let said = sight.note.acquired_at.and_then(age_ms);
+    let by_file = age_ms(sight.modified).unwrap_or(sight.unchanged_ms);
+    let age_ms = said.map_or(by_file, |said| said.min(by_file));
+    let is_stale = age_ms >= STALE_MS && sight.unchanged_ms >= SECOND_LOOK_MS;
+    if is_stale { Verdict::Stale } else { Verdict::Held }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        parse_wall(text).expect("a time")
+    }
+
+    const NOW: &str = "2026-11-15T12:00:00Z";
+
+    fn judged(acquired_at: Option<&str>, modified: &str, unchanged_ms: u64) -> Verdict {
+        let note = Note { acquired_at: acquired_at.map(at), ..Note::default() };
+        judge(&Sight { note: &note, modified: at(modified), writer: None, unchanged_ms, now: at(NOW) })
+    }
+
+    #[test]
+    fn a_foreign_lock_is_stale_when_its_younger_date_is_thirty_seconds_old_and_a_second_look_finds_it_unchanged() {
+        let (old, young) = ("2026-11-15T11:59:30Z", "2026-11-15T11:59:31Z");
+        assert_eq!(judged(Some(old), old, 1_000), Verdict::Stale);
+        assert_eq!(judged(Some(old), old, 999), Verdict::Held, "no second look yet");
+        assert_eq!(judged(Some(young), old, 9_000), Verdict::Held, "it says that it is younger");
+        assert_eq!(judged(Some(old), young, 9_000), Verdict::Held, "it was changed since");
+        assert_eq!(judged(None, old, 1_000), Verdict::Stale, "an empty one, or a directory, has only one date");
+        assert_eq!(judged(None, young, 9_000), Verdict::Held);
+    }
+
+    #[test]
+    fn dates_in_the_future_prove_nothing() {
+        let (old, future) = ("2026-11-15T11:00:00Z", "2026-11-15T13:00:00Z");
+        assert_eq!(judged(Some(future), old, 1_000), Verdict::Stale, "what it says of itself is ignored");
+        assert_eq!(judged(Some(old), future, 29_999), Verdict::Held);
+        assert_eq!(judged(Some(old), future, 30_000), Verdict::Stale, "it was watched for that long");
+        assert_eq!(judged(None, future, 30_000), Verdict::Stale);
+    }
+
+    #[test]
+    fn one_of_us_who_is_dead_has_left_at_once_and_one_who_lives_or_cannot_be_seen_has_not() {
+        let me = Identity { boot_id: Some("b".into()), host: "h".into(), pid: 7, pid_start: 8, ..Identity::default() };
+        let note = Note::of(&me, at(NOW), 1);
+        let judged = |writer| judge(&Sight { note: &note, modified: at(NOW), writer, unchanged_ms: 0, now: at(NOW) });
+        assert_eq!(judged(Some(Process::Dead)), Verdict::Dead);
+        assert_eq!(judged(Some(Process::Alive)), Verdict::Held);
+        assert_eq!(judged(Some(Process::Unseen)), Verdict::Held);
+        assert_eq!(judged(None), Verdict::Held, "of another boot");
+    }
+
+    #[test]
+    fn our_note_has_the_documented_members_first_and_reads_back() {
+        let me = Identity {
+            boot_id: Some("b".into()),
+            host: "h\"".into(),
+            pid: 7,
+            pid_start: 8,
+            pid_ns: Some(9),
+            ..Identity::default()
+        };
+        let note = Note::of(&me, at(NOW), 255);
+        let text = String::from_utf8(note.render()).expect("JSON is text");
+        assert!(text.starts_with(r#"{"agent_id":"lokt-h\"-7-"#), "{text}");
+        assert!(text.contains(r#","acquired_at":"2026-11-15T12:00:00Z","#), "{text}");
+        assert!(text.ends_with("}\n"));
+        assert_eq!(Note::parse(text.as_bytes()), note);
+    }
+
+    #[test]
+    fn what_other_programs_write_is_understood_as_far_as_it_goes() {
+        let go = Note::parse(br#"{"agent_id":"append-operation","acquired_at":"2026-11-15T23:21:14.658897752+05:30"}"#);
+        assert_eq!(go.agent_id, "append-operation");
+        assert_eq!(go.acquired_at.map(|at| at.to_string()).as_deref(), Some("2026-11-15T17:51:14.658897752Z"));
+        assert_eq!(go.writer, None);
+        for nothing in [&b""[..], b"{", b"[]", b"null", br#"{"agent_id":7,"acquired_at":"soon","pid":1}"#, b"\xff"] {
+            assert_eq!(Note::parse(nothing), Note::default());
+        }
+    }
+}
