@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lokt::{LockName, duration};
+use lokt::{LockName, Seq, duration};
 
 use crate::report::Failure;
 
@@ -53,6 +53,29 @@ pub(crate) fn waiting_time(wait: bool, timeout: Option<Duration>) -> Option<Dura
 pub(crate) fn parse_pid(text: &str) -> Result<i64, String> {
     let pid = text.parse().ok().filter(|pid| *pid > 0);
     pid.ok_or_else(|| "not a process id, which is a number from 1; in a shell, $$ is the shell's own".to_owned())
+}
+
+/// `--poll`
+pub(crate) fn parse_poll(text: &str) -> Result<Duration, String> {
+    match duration::parse(text) {
+        Ok(poll) if !poll.is_zero() => Ok(poll),
+        Ok(_) | Err(duration::BadDuration::Negative) => Err("--poll must be positive (e.g., 10ms, 1s)".to_owned()),
+        Err(bad) => Err(bad.to_string()),
+    }
+}
+
+/// The number of an event; also `--token` of a claim, which is one.
+pub(crate) fn parse_seq(text: &str) -> Result<Seq, String> {
+    let seq = text.parse().ok().and_then(Seq::new);
+    seq.ok_or_else(|| format!("not the number of an event, which is one from 1 to {}", Seq::MAX))
+}
+
+/// `--expect-seq` and `--after`: 0 stands before the first event.
+pub(crate) fn parse_expect(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number <= Seq::MAX.get());
+    number.ok_or_else(|| {
+        format!("not the number of an event, which is one from 1 to {}; 0 is before the first", Seq::MAX)
+    })
 }
 
 /// `--token`

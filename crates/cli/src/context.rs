@@ -40,10 +40,7 @@ impl Context {
             home: variable("HOME").map(PathBuf::from),
             cwd,
         };
-        // Replaced by something readable, two owners could become one.
-        let owner = variable("LOKT_OWNER").map(OsString::into_string).transpose().map_err(|_| {
-            Failure::usage("LOKT_OWNER is not UTF-8 text").hint("set LOKT_OWNER to a name of letters and digits")
-        })?;
+        let owner = named_owner()?;
         let named_owner = owner.is_some();
         let me = lokt::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
         let holds = text("LOKT_HOLDS").map(|holds| Badges::parse(&holds)).unwrap_or_default();
@@ -82,6 +79,23 @@ impl Context {
     pub(crate) fn open(&self) -> Result<Option<Lokt>, Failure> {
         Ok(Lokt::existing(&self.root.path, self.me.clone())?)
     }
+}
+
+/// Who asks, where no root is needed. `owner`: what was given on the command line.
+pub(crate) fn whoever(owner: Option<&str>) -> Result<Identity, Failure> {
+    let owner = match owner {
+        Some("") => return Err(Failure::usage("an owner can't be empty").hint("leave out --owner, or give it a name")),
+        Some(owner) => owner.to_owned(),
+        None => named_owner()?.unwrap_or_else(default_owner),
+    };
+    Ok(lokt::identity(owner, text("LOKT_AGENT_ID")))
+}
+
+/// `LOKT_OWNER`. Replaced by something readable, two owners could become one.
+fn named_owner() -> Result<Option<String>, Failure> {
+    variable("LOKT_OWNER").map(OsString::into_string).transpose().map_err(|_| {
+        Failure::usage("LOKT_OWNER is not UTF-8 text").hint("set LOKT_OWNER to a name of letters and digits")
+    })
 }
 
 /// A name, and the token under which somebody acts on it.

@@ -46,14 +46,14 @@ impl Exit {
             Self::Held,
             "held by another, frozen, others are first in line, or timed out waiting (`E_LOCK_CONFLICT`, `E_FROZEN`)",
         ),
-        (Self::Missing, "no such lock or freeze"),
+        (Self::Missing, "no such lock, freeze, claim, ledger"),
         (Self::NotYours, "not yours (`E_LOCK_NOT_HELD`)"),
         (Self::Expired, "your lease has expired (`E_LOCK_EXPIRED`)"),
         (Self::StaleToken, "stale token (`E_FENCING_MISMATCH`)"),
         (Self::Usage, "usage, bad name"),
         (Self::Damaged, "damaged data, unsupported version, not a regular file, where the command can't go on"),
         (Self::Unusable, "engine or file system can't be used"),
-        (Self::TryAgain, "somebody was faster or is busy, try again (`E_BUSY`)"),
+        (Self::TryAgain, "somebody was faster or is busy, try again (`E_SEQUENCE_MISMATCH`, `E_BUSY`)"),
         (Self::Lost, "the lock was lost while the command ran"),
         (Self::NotExecutable, "the command can't be executed"),
         (Self::NoCommand, "the command was not found"),
@@ -95,7 +95,8 @@ impl Exit {
     pub(crate) fn of_error(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Io | ErrorKind::NoProcess => Self::Failed,
-            ErrorKind::NotARecord | ErrorKind::Newer => Self::Damaged,
+            ErrorKind::NotARecord | ErrorKind::Newer | ErrorKind::Damaged => Self::Damaged,
+            ErrorKind::BadEvent => Self::Usage,
             ErrorKind::Busy => Self::TryAgain,
             ErrorKind::Unusable => Self::Unusable,
         }

@@ -13,6 +13,7 @@ mod context;
 mod exit;
 mod members;
 mod paint;
+mod progress;
 mod report;
 mod roff;
 mod show;

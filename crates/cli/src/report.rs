@@ -185,6 +185,10 @@ fn next_step(kind: ErrorKind) -> &'static str {
             "`lokt root` shows which root is used and how it was found"
         }
         ErrorKind::Newer => "upgrade lokt",
+        ErrorKind::BadEvent => {
+            "an event is one JSON object with a `type`, like '{\"type\":\"note\",\"text\":\"hello\"}'"
+        }
+        ErrorKind::Damaged => "`lokt ledger verify` names every place",
         ErrorKind::Busy => "try again",
         ErrorKind::NoProcess => "`--bind` takes the pid of a running process; in a shell, $$ is the shell's own",
     }

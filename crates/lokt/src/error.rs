@@ -21,6 +21,10 @@ pub enum ErrorKind {
     Unusable,
     /// The process that a lock should be bound to doesn't exist.
     NoProcess,
+    /// What should become an event can't be one.
+    BadEvent,
+    /// A ledger has gaps or events that can't be read, and the command won't guess what they were.
+    Damaged,
 }
 
 /// An error with what to do about it.
@@ -73,6 +77,8 @@ impl Error {
             ErrorKind::Busy => "E_BUSY",
             ErrorKind::Unusable => "E_UNUSABLE",
             ErrorKind::NoProcess => "E_NO_PROCESS",
+            ErrorKind::BadEvent => "E_BAD_EVENT",
+            ErrorKind::Damaged => "E_CORRUPT",
         }
     }
 

@@ -107,7 +107,7 @@ impl Lokt {
             let denial = Denial::Held(Box::new(holder.clone()));
             if let Some(tell) = patience.tell.as_mut() {
                 let (waited, left) = (clock.waited(self), clock.left(self));
-                tell(&Waiting { name, denial: &denial, ahead: 0, waited, left });
+                tell(&Waiting { name: name.as_str(), denial: &denial, ahead: 0, waited, left });
             }
             if clock.left(self).is_zero() {
                 return Ok(Drained::TimedOut(Box::new(holder)));

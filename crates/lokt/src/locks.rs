@@ -184,6 +184,10 @@ impl Lokt {
         &*self.disk
     }
 
+    pub(crate) fn shared_machine(&self) -> Arc<dyn Machine> {
+        Arc::clone(&self.machine)
+    }
+
     pub(crate) fn machine(&self) -> &dyn Machine {
         &*self.machine
     }

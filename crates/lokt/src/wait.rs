@@ -54,8 +54,8 @@ pub trait Alarm {
 /// How a wait stands.
 #[derive(Debug)]
 pub struct Waiting<'a> {
-    /// For which name.
-    pub name: &'a LockName,
+    /// For which name, or which node of a ledger.
+    pub name: &'a str,
     /// What stood in the way at the last look.
     pub denial: &'a Denial,
     /// How many were ahead at the last look.
@@ -159,7 +159,7 @@ impl Lokt {
             {
                 told = Some(waited);
                 let (denial, ahead) = (&standing.denial, standing.ahead);
-                tell(&Waiting { name, denial, ahead, waited, left: clock.left(self) });
+                tell(&Waiting { name: name.as_str(), denial, ahead, waited, left: clock.left(self) });
             }
             let to_look = look_at.map_or(tick, |at| at.saturating_sub(waited));
             let nap = tick.min(clock.left(self)).min(to_look);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lokt::sys::bell::Bell;
-use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock};
+use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
 
 /// What happens at the chosen call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +162,38 @@ impl Disk for FaultDisk {
         self.run(|| self.inner.sync_dir(dir))
     }
 
+    fn create_as(&self, path: &str, bytes: &[u8], mode: u32) -> io::Result<Box<dyn NewFile>> {
+        let file = self.run_write(bytes, |bytes| self.inner.create_as(path, bytes, mode))?;
+        Ok(Box::new(FaultFile { inner: file, plan: self.plan.clone() }))
+    }
+
+    fn unnamed<'d>(&'d self, bytes: &[u8], mode: u32) -> io::Result<Box<dyn Unnamed + 'd>> {
+        let file = self.run_write(bytes, |bytes| self.inner.unnamed(bytes, mode))?;
+        Ok(Box::new(FaultUnnamed { inner: file, plan: self.plan.clone() }))
+    }
+
+    fn link(&self, path: &str, to: &str) -> io::Result<()> {
+        self.run(|| self.inner.link(path, to))
+    }
+
+    fn make_dir(&self, dir: &str) -> io::Result<()> {
+        self.run(|| self.inner.make_dir(dir))
+    }
+
+    fn each_name(&self, dir: &str, see: &mut dyn FnMut(&str)) -> io::Result<()> {
+        let names = self.run(|| {
+            let mut names = Vec::new();
+            self.inner.each_name(dir, &mut |name| names.push(name.to_owned()))?;
+            Ok(names)
+        })?;
+        names.iter().for_each(|name: &String| see(name));
+        Ok(())
+    }
+
+    fn sync_fs(&self) -> io::Result<()> {
+        self.run(|| self.inner.sync_fs())
+    }
+
     fn probe(&self, path: &str) -> io::Result<Option<LockedFile>> {
         self.run(|| self.inner.probe(path))
     }
@@ -218,6 +250,25 @@ impl PulseFile for FaultPulse {
 
     fn inheritable(&self) -> io::Result<OwnedFd> {
         self.plan.run(|| self.inner.inheritable())
+    }
+}
+
+struct FaultUnnamed<'d> {
+    inner: Box<dyn Unnamed + 'd>,
+    plan: Arc<Plan>,
+}
+
+impl Unnamed for FaultUnnamed<'_> {
+    fn sync(&self) -> io::Result<()> {
+        self.plan.run(|| self.inner.sync())
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        self.plan.run(|| self.inner.stamp())
+    }
+
+    fn link(&self, path: &str) -> io::Result<()> {
+        self.plan.run(|| self.inner.link(path))
     }
 }
 

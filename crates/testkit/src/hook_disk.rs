@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lokt::sys::bell::Bell;
-use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock};
+use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
 
 /// Called before each call that changes or looks at a path, with the call's name and its first path. An error is the call's answer.
 pub type Hook = dyn Fn(&str, &str) -> io::Result<()> + Send + Sync;
@@ -95,6 +95,36 @@ impl Disk for HookDisk {
         self.inner.sync_dir(dir)
     }
 
+    fn create_as(&self, path: &str, bytes: &[u8], mode: u32) -> io::Result<Box<dyn NewFile>> {
+        (self.hook)("create_as", path)?;
+        self.inner.create_as(path, bytes, mode)
+    }
+
+    fn unnamed<'d>(&'d self, bytes: &[u8], mode: u32) -> io::Result<Box<dyn Unnamed + 'd>> {
+        (self.hook)("unnamed", "")?;
+        Ok(Box::new(HookUnnamed { inner: self.inner.unnamed(bytes, mode)?, hook: self.hook.clone() }))
+    }
+
+    fn link(&self, path: &str, to: &str) -> io::Result<()> {
+        (self.hook)("link", to)?;
+        self.inner.link(path, to)
+    }
+
+    fn make_dir(&self, dir: &str) -> io::Result<()> {
+        (self.hook)("make_dir", dir)?;
+        self.inner.make_dir(dir)
+    }
+
+    fn each_name(&self, dir: &str, see: &mut dyn FnMut(&str)) -> io::Result<()> {
+        (self.hook)("each_name", dir)?;
+        self.inner.each_name(dir, see)
+    }
+
+    fn sync_fs(&self) -> io::Result<()> {
+        (self.hook)("sync_fs", "")?;
+        self.inner.sync_fs()
+    }
+
     fn probe(&self, path: &str) -> io::Result<Option<LockedFile>> {
         (self.hook)("probe", path)?;
         self.inner.probe(path)
@@ -126,5 +156,26 @@ impl Disk for HookDisk {
 
     fn lock(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
         self.inner.lock(patience)
+    }
+}
+
+struct HookUnnamed<'d> {
+    inner: Box<dyn Unnamed + 'd>,
+    hook: Arc<Hook>,
+}
+
+impl Unnamed for HookUnnamed<'_> {
+    fn sync(&self) -> io::Result<()> {
+        (self.hook)("unnamed_sync", "")?;
+        self.inner.sync()
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        self.inner.stamp()
+    }
+
+    fn link(&self, path: &str) -> io::Result<()> {
+        (self.hook)("unnamed_link", path)?;
+        self.inner.link(path)
     }
 }

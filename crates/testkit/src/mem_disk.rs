@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use lokt::sys::bell::Bell;
 use lokt::sys::disk::{
-    Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock,
+    Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock, Unnamed,
 };
 
 /// ext4's magic number.
@@ -40,6 +40,8 @@ pub struct MemDisk {
 struct State {
     files: HashMap<u64, File>,
     names: BTreeMap<String, u64>,
+    /// Directories that were made as such; others are there while something is in them.
+    dirs: BTreeMap<String, u64>,
     durable_names: BTreeMap<String, u64>,
     locked_files: Vec<u64>,
     mutex_held: bool,
@@ -161,6 +163,48 @@ impl State {
         })
     }
 
+    /// A directory's number, if it is one.
+    fn dir_ino(&self, path: &str) -> Option<u64> {
+        let inside = format!("{path}/");
+        self.dirs.get(path).copied().or_else(|| self.names.keys().any(|name| name.starts_with(&inside)).then_some(0))
+    }
+
+    fn is_taken(&self, path: &str) -> bool {
+        self.names.contains_key(path) || self.dir_ino(path).is_some()
+    }
+
+    /// What is under `path`, taken out: a file, or a directory with what is in it, each with its path below.
+    fn take_out(&mut self, path: &str) -> io::Result<(Vec<(String, u64)>, Vec<(String, u64)>)> {
+        if !self.is_taken(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let below = |name: &String| name == path || name.starts_with(&format!("{path}/"));
+        let cut = |map: &mut BTreeMap<String, u64>| -> Vec<(String, u64)> {
+            let out =
+                map.iter().filter(|(name, _)| below(name)).map(|(name, ino)| (name[path.len()..].to_owned(), *ino));
+            let out = out.collect();
+            map.retain(|name, _| !below(name));
+            out
+        };
+        Ok((cut(&mut self.names), cut(&mut self.dirs)))
+    }
+
+    fn put_in(&mut self, path: &str, (files, dirs): (Vec<(String, u64)>, Vec<(String, u64)>)) {
+        self.names.extend(files.into_iter().map(|(rest, ino)| (format!("{path}{rest}"), ino)));
+        self.dirs.extend(dirs.into_iter().map(|(rest, ino)| (format!("{path}{rest}"), ino)));
+    }
+
+    /// Changes whenever a name in the root does.
+    fn root_stamp(&self) -> Stamp {
+        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+        let mut hasher = DefaultHasher::new();
+        for entry in self.names.iter().chain(&self.dirs).filter(|(path, _)| !path.contains('/')) {
+            entry.hash(&mut hasher);
+        }
+        let modified = Timestamp::from_nanosecond(i128::from(hasher.finish() >> 2)).unwrap_or(Timestamp::MAX);
+        Stamp { dev: 1, ino: 0, size: 0, modified }
+    }
+
     fn sync_names(&mut self, dir: &str) {
         let inside = |path: &str| path.rsplit_once('/').map_or("", |(parent, _)| parent) == dir;
         self.durable_names.retain(|path, _| !inside(path));
@@ -173,7 +217,9 @@ impl State {
 impl Disk for MemDisk {
     fn read(&self, path: &str, limit: usize) -> io::Result<Entry> {
         let state = self.state();
-        let Some(ino) = state.names.get(path) else { return Ok(Entry::Missing) };
+        let Some(ino) = state.names.get(path) else {
+            return Ok(if state.is_taken(path) { Entry::NotRegular("a directory") } else { Entry::Missing });
+        };
         let bytes = state.files[ino].bytes.clone();
         if bytes.len() > limit {
             return Ok(Entry::TooBig(bytes.len() as u64));
@@ -224,52 +270,106 @@ impl Disk for MemDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
-        let ino = state.ino(from)?;
-        state.names.remove(from);
-        state.names.insert(to.into(), ino);
+        let tree = state.take_out(from)?;
+        state.put_in(to, tree);
         Ok(())
     }
 
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
-        let ino = state.ino(from)?;
-        if state.names.contains_key(to) {
+        if state.is_taken(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        state.names.remove(from);
-        state.names.insert(to.into(), ino);
+        let tree = state.take_out(from)?;
+        state.put_in(to, tree);
         Ok(())
     }
 
     fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
         let mut state = self.state();
-        let (first, second) = (state.ino(one)?, state.ino(other)?);
-        state.names.insert(one.into(), second);
-        state.names.insert(other.into(), first);
+        if !state.is_taken(one) || !state.is_taken(other) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let (first, second) = (state.take_out(one)?, state.take_out(other)?);
+        state.put_in(one, second);
+        state.put_in(other, first);
         Ok(())
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
-        self.state().names.remove(path);
+        let mut state = self.state();
+        if state.names.remove(path).is_none() && state.is_taken(path) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         Ok(())
     }
 
     fn stamp(&self, path: &str) -> io::Result<Option<Stamp>> {
         let state = self.state();
-        Ok(state.names.get(path).map(|ino| state.stamp(*ino)))
+        if path == "." {
+            return Ok(Some(state.root_stamp()));
+        }
+        let dir = || state.dir_ino(path).map(|ino| Stamp { dev: 1, ino, size: 0, modified: state.now });
+        Ok(state.names.get(path).map(|ino| state.stamp(*ino)).or_else(dir))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        let prefix = format!("{dir}/");
+        let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
         let state = self.state();
         let mut names: Vec<String> = state
             .names
             .keys()
+            .chain(state.dirs.keys())
             .filter_map(|path| path.strip_prefix(&prefix))
             .map(|rest| rest.split('/').next().unwrap_or(rest).to_owned())
             .collect();
+        names.sort();
         names.dedup();
         Ok(names)
+    }
+
+    fn each_name(&self, dir: &str, see: &mut dyn FnMut(&str)) -> io::Result<()> {
+        self.list(dir)?.iter().for_each(|name| see(name));
+        Ok(())
+    }
+
+    fn sync_fs(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.durable_names = state.names.clone();
+        for file in state.files.values_mut() {
+            file.durable = Some(file.bytes.clone());
+        }
+        Ok(())
+    }
+
+    fn create_as(&self, path: &str, bytes: &[u8], _mode: u32) -> io::Result<Box<dyn NewFile>> {
+        self.create(path, bytes)
+    }
+
+    fn unnamed<'d>(&'d self, bytes: &[u8], _mode: u32) -> io::Result<Box<dyn Unnamed + 'd>> {
+        let ino = self.state().new_file(bytes);
+        Ok(Box::new(MemFile { disk: self.clone(), ino }))
+    }
+
+    fn link(&self, path: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        let ino = state.ino(path)?;
+        if state.is_taken(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.names.insert(to.into(), ino);
+        Ok(())
+    }
+
+    fn make_dir(&self, dir: &str) -> io::Result<()> {
+        let mut state = self.state();
+        if state.is_taken(dir) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.next_ino += 1;
+        let ino = state.next_ino;
+        state.dirs.insert(dir.into(), ino);
+        Ok(())
     }
 
     fn sync(&self, path: &str) -> io::Result<()> {
@@ -304,8 +404,12 @@ impl Disk for MemDisk {
         Ok(Box::new(MemPulse { disk: self.clone(), ino }))
     }
 
-    fn remove_dir(&self, _dir: &str) -> io::Result<()> {
-        // Directories are there while something is in them.
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        let mut state = self.state();
+        let inside = format!("{dir}/");
+        if !state.names.keys().chain(state.dirs.keys()).any(|path| path.starts_with(&inside)) {
+            state.dirs.remove(dir);
+        }
         Ok(())
     }
 
@@ -346,6 +450,25 @@ impl NewFile for MemFile {
 
     fn keep_locked(&self) -> io::Result<()> {
         self.disk.state().locked_files.push(self.ino);
+        Ok(())
+    }
+}
+
+impl Unnamed for MemFile {
+    fn sync(&self) -> io::Result<()> {
+        NewFile::sync(self)
+    }
+
+    fn stamp(&self) -> io::Result<Stamp> {
+        Ok(self.disk.state().stamp(self.ino))
+    }
+
+    fn link(&self, path: &str) -> io::Result<()> {
+        let mut state = self.disk.state();
+        if state.is_taken(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.names.insert(path.into(), self.ino);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! tells the shell to look by itself: `:command N` (the N-th word of the line, counted from `lokt` as 0, begins another command),
 //! `:file`, `:dir`.
 //!
-//! Candidates come from the table of commands and from the root. Shells are careless with what they are given, and an owner can be any
+//! Candidates come from the table of commands, from the root, and from the ledger. Shells are careless with what they are given, and an owner can be any
 //! text: what isn't made of harmless characters is not offered.
 
 use std::collections::BTreeSet;
@@ -13,9 +13,11 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::{Arg, ValueHint};
+use lokt::ledger::ClaimEntry;
 use lokt::{EntryState, KnownNames, LockName, Lokt};
 
-use super::{find, rows};
+use super::group::{Selected, select};
+use super::{Row, find, rows};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::Report;
@@ -66,9 +68,15 @@ fn lines(candidates: Vec<Candidate>) -> String {
 fn complete(before: &[String], last: &str) -> Answer {
     let Some((first, rest)) = before.split_first() else { return Answer::Candidates(starting(commands(), last)) };
     let Some((_, row)) = find(first) else { return Answer::Candidates(Vec::new()) };
+    let words: Vec<OsString> = rest.iter().map(Into::into).collect();
+    let (row, rest, place) = match select(row, &words) {
+        Selected::Command(command, at) => (command, [&rest[..at], &rest[at + 1..]].concat(), 3),
+        Selected::Unknown(_) if !row.rows.is_empty() => return Answer::Candidates(Vec::new()),
+        _ => (row, rest.to_vec(), 2),
+    };
     let mut parser = (row.parser)();
     parser.build();
-    Line::read(row.name, &parser, rest, 2).complete(last)
+    Line::read(row.name, &parser, &rest, place).complete(last)
 }
 
 /// The words of a command up to the one that is completed.
@@ -79,26 +87,28 @@ struct Line<'a> {
     open: Option<&'a Arg>,
     positionals: Vec<&'a str>,
     flags: Vec<&'a Arg>,
+    /// Where the ledger is, if that was said.
+    dir: Option<&'a str>,
     /// Two dashes have ended the flags, and the word after them has this place on the whole line.
     dashes: Option<usize>,
 }
 
 impl<'a> Line<'a> {
     fn read(command: &'a str, parser: &'a clap::Command, words: &'a [String], place: usize) -> Self {
-        let mut line = Line { command, parser, open: None, positionals: Vec::new(), flags: Vec::new(), dashes: None };
+        let mut line =
+            Line { command, parser, open: None, positionals: Vec::new(), flags: Vec::new(), dir: None, dashes: None };
         for (index, word) in words.iter().enumerate() {
             if line.dashes.is_some() {
                 line.positionals.push(word);
             } else if word == "=" && line.open.is_some() {
                 // Bash gives `--ttl=5m` as three words.
-            } else if line.open.take().is_some() {
+            } else if let Some(flag) = line.open.take() {
                 // The value of the flag before it.
+                line.value(flag, word);
             } else if word == "--" {
                 line.dashes = Some(place + index + 1);
             } else if word.starts_with('-') && word.len() > 1 {
                 line.flag(word);
-            } else if let Some(sub) = parser.find_subcommand(word) {
-                return Self::read(command, sub, &words[index + 1..], place + index + 1);
             } else {
                 line.positionals.push(word);
             }
@@ -106,11 +116,20 @@ impl<'a> Line<'a> {
         line
     }
 
-    fn flag(&mut self, word: &str) {
+    fn flag(&mut self, word: &'a str) {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         let Some(flag) = self.parser.get_arguments().find(|flag| is_called(flag, name)) else { return };
         self.flags.push(flag);
         self.open = (flag.get_action().takes_values() && value.is_none()).then_some(flag);
+        if let Some(value) = value {
+            self.value(flag, value);
+        }
+    }
+
+    fn value(&mut self, flag: &Arg, value: &'a str) {
+        if flag.get_id() == "dir" {
+            self.dir = Some(value);
+        }
     }
 
     fn complete(&self, last: &str) -> Answer {
@@ -172,11 +191,24 @@ impl<'a> Line<'a> {
     fn known_values(&self, arg: &str) -> Vec<Candidate> {
         match arg {
             "name" | "names" => self.names(),
+            "nodes" => {
+                self.claims(|entry| (!self.positionals.contains(&entry.node.as_str())).then(|| entry.node.clone()))
+            }
+            "owner" if self.command.starts_with("claim ") => self.claims(|entry| Some(entry.holder.hold.owner.clone())),
+            "token" if self.command.starts_with("claim ") => self.claims(|entry| {
+                let token = entry.holder.hold.token.filter(|_| self.positionals.contains(&entry.node.as_str()));
+                token.map(|token| token.to_string())
+            }),
             "owner" => owners(),
             "lock_id" => self.of_the_hold(|hold| Some(hold.lock_id.to_string())),
             "token" => self.of_the_hold(|hold| hold.token.map(|token| token.to_string())),
             "ttl" | "timeout" => DURATIONS.map(Candidate::bare).into(),
-            "command" => commands(),
+            "command" => match self.positionals.first().and_then(|group| find(group)) {
+                None => commands(),
+                Some((_, group)) => {
+                    group.rows.iter().map(|row| Candidate::new(row.word(), about(row).as_ref())).collect()
+                }
+            },
             _ => Vec::new(),
         }
     }
@@ -197,6 +229,21 @@ impl<'a> Line<'a> {
             word: name.to_string(),
         };
         new.map(one).collect()
+    }
+
+    /// Something about the claims in the ledger, each once.
+    fn claims(&self, what: impl Fn(&ClaimEntry) -> Option<String>) -> Vec<Candidate> {
+        let claims = super::ledger::place::claims_in(self.dir.unwrap_or(".").as_ref());
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for entry in claims.iter().take(OWNERS_MAX) {
+            let Some(word) = what(entry).filter(|word| is_harmless(word)) else { continue };
+            let expired = if entry.holder.lives() { "" } else { ", expired" };
+            let about = format!("claimed by {}{expired}", clean(&entry.holder.hold.owner));
+            if candidates.iter().all(|candidate| candidate.word != word) {
+                candidates.push(Candidate { word, about });
+            }
+        }
+        candidates
     }
 
     /// Something about the hold of the name that was given.
@@ -222,7 +269,11 @@ impl Candidate {
 fn commands() -> Vec<Candidate> {
     let names =
         rows().flat_map(|row| std::iter::once((row.name, row)).chain(row.aliases.iter().map(move |name| (*name, row))));
-    names.map(|(name, row)| Candidate::new(name, (row.parser)().get_about())).collect()
+    names.map(|(name, row)| Candidate::new(name, about(row).as_ref())).collect()
+}
+
+fn about(row: &Row) -> Option<clap::builder::StyledStr> {
+    (row.parser)().get_about().cloned()
 }
 
 /// Those that `typed` is the beginning of. Flags are in the way unless one begins with a dash.

@@ -75,6 +75,16 @@ pub(crate) enum WhenLost {
     Stop,
 }
 
+impl From<WhenLost> for OnLost {
+    fn from(when: WhenLost) -> Self {
+        match when {
+            WhenLost::Fail => Self::Fail,
+            WhenLost::Warn => Self::Warn,
+            WhenLost::Stop => Self::Stop,
+        }
+    }
+}
+
 /// Runs `guard` or `run`.
 pub(crate) fn dispatch(name: &'static str, words: &[OsString]) -> Report {
     if let Some(duration) = duration_after_wait(words) {
@@ -196,11 +206,7 @@ fn run_command(
     ttl_sec: Option<u64>,
 ) -> Result<Report, Failure> {
     let (program, rest) = args.command.split_first().expect("the parser wants a command");
-    let on_lost = match args.on_lost {
-        WhenLost::Fail => OnLost::Fail,
-        WhenLost::Warn => OnLost::Warn,
-        WhenLost::Stop => OnLost::Stop,
-    };
+    let on_lost = args.on_lost.into();
     let habits = Habits { on_lost, until_all: args.until_all, pass_pulse: !args.close };
     let mut said = String::new();
     let mut tell = |notice: &Notice<'_>| {
@@ -213,31 +219,32 @@ fn run_command(
     };
     match guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell) {
         Ok(code) => Ok(Report::new(Exit::Other(code))),
-        Err(error) => {
-            let program = clean(&program.to_string_lossy());
-            Err(match error.kind() {
-                io::ErrorKind::NotFound
-                    if args.command[0].to_string_lossy().contains('/') && Path::new(&args.command[0]).exists() =>
-                {
-                    let message = format!("can't run {program}: the interpreter in its first line was not found");
-                    Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", message)
-                        .hint("correct its first line, or run it by its interpreter; the lock was given back")
-                }
-                io::ErrorKind::NotFound => {
-                    Failure::new(Exit::NoCommand, "E_NO_COMMAND", format!("command not found: {program}"))
-                        .hint("the lock was given back; the command is run directly, not by a shell")
-                }
-                _ => Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", format!("can't run {program}: {error}"))
-                    .hint(
-                        "the lock was given back; a script needs a first line like #!/bin/sh, or run it as `sh SCRIPT`",
-                    ),
-            })
+        Err(error) => Err(cant_run(&args.command, &error, "lock")),
+    }
+}
+
+/// The command could not be started. `what` is what it was to run under.
+pub(super) fn cant_run(command: &[OsString], error: &io::Error, what: &str) -> Failure {
+    let path = &command[0];
+    let program = clean(&path.to_string_lossy());
+    match error.kind() {
+        io::ErrorKind::NotFound if path.to_string_lossy().contains('/') && Path::new(path).exists() => {
+            let message = format!("can't run {program}: the interpreter in its first line was not found");
+            Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", message)
+                .hint(format!("correct its first line, or run it by its interpreter; the {what} was given back"))
         }
+        io::ErrorKind::NotFound => {
+            Failure::new(Exit::NoCommand, "E_NO_COMMAND", format!("command not found: {program}"))
+                .hint(format!("the {what} was given back; the command is run directly, not by a shell"))
+        }
+        _ => Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", format!("can't run {program}: {error}")).hint(
+            format!("the {what} was given back; a script needs a first line like #!/bin/sh, or run it as `sh SCRIPT`"),
+        ),
     }
 }
 
 fn warning(lokt: &Lokt, notice: &Notice<'_>, on_lost: OnLost) -> String {
-    let name = quoted(notice.name.as_str());
+    let name = quoted(notice.name);
     match notice.warning {
         Warning::Late { late_ms, .. } => {
             let late = duration::show(Duration::from_millis(*late_ms));

@@ -29,7 +29,7 @@ Exit codes:
 ";
 
 pub(super) fn parser() -> clap::Command {
-    let topic = clap::Arg::new("command").value_name("COMMAND").help("The command to explain");
+    let topic = clap::Arg::new("command").value_name("COMMAND").help("The command to explain").num_args(0..=2);
     clap::Command::new("help").bin_name("lokt help").about("Show this, or the help of a command").arg(topic)
 }
 
@@ -48,10 +48,10 @@ fn help() -> String {
     help
 }
 
-/// What it takes and what it does, then its flags.
+/// What it takes and what it does, then its flags; of a group, its commands.
 fn describe(help: &mut String, row: &Row) {
     let parser = (row.parser)();
-    let mut synopsis = format!("  {}", row.name);
+    let mut synopsis = format!("  {}{}", row.name, if row.rows.is_empty() { "" } else { " <COMMAND>" });
     for word in parser.get_positionals() {
         let dashes = if word.is_last_set() { "-- " } else { "" };
         let _ = write!(synopsis, " {dashes}{word}");
@@ -66,14 +66,15 @@ fn describe(help: &mut String, row: &Row) {
     let _ = writeln!(help, "{synopsis:<width$}{gap}{indent}{about}{other}");
     let mut line = String::new();
     let flags = parser.get_arguments().filter(|flag| !flag.is_positional());
-    for flag in flags.filter(|flag| !matches!(flag.get_long(), Some("json" | "color")) && !flag.is_hide_set()) {
-        let flag = flag_synopsis(flag);
-        if SUMMARY_COLUMN + line.len() + 2 + flag.len() > WIDTH {
+    let flags = flags.filter(|flag| !matches!(flag.get_long(), Some("json" | "color")) && !flag.is_hide_set());
+    let commands = row.rows.iter().map(|row| row.word().to_owned());
+    for word in commands.chain(flags.map(flag_synopsis)) {
+        if SUMMARY_COLUMN + line.len() + 2 + word.len() > WIDTH {
             let _ = writeln!(help, "{:SUMMARY_COLUMN$}{line},", "");
             line.clear();
         }
         line.push_str(if line.is_empty() { "" } else { ", " });
-        line.push_str(&flag);
+        line.push_str(&word);
     }
     if !line.is_empty() {
         let _ = writeln!(help, "{:SUMMARY_COLUMN$}{line}", "");
@@ -99,14 +100,16 @@ pub(super) fn no_command() -> Report {
 
 /// The help of a command, or of all.
 pub(super) fn about(topics: &[OsString]) -> Report {
-    match topics {
-        [] => Report::new(Exit::Done).text(help()),
-        [topic] => match topic.to_str().and_then(find) {
-            Some((_, row)) if row.name == "help" => about(&[]),
-            Some((word, row)) => (row.run)(word, &["--help".into()]),
-            None => unknown(topic, Format::of(topic == "--json")),
-        },
-        [_, extra, ..] => {
+    let found = topics.first().and_then(|topic| find(topic.to_str()?));
+    match (topics, found) {
+        ([], _) => Report::new(Exit::Done).text(help()),
+        ([_], Some((_, row))) if row.name == "help" => about(&[]),
+        ([_], Some((word, row))) => (row.run)(word, &["--help".into()]),
+        ([topic], None) => unknown(topic, Format::of(topic == "--json")),
+        ([_, command], Some((word, row))) if !row.rows.is_empty() => {
+            (row.run)(word, &[command.clone(), "--help".into()])
+        }
+        ([_, extra, ..], _) => {
             let failure = Failure::usage(format!("unexpected argument '{}' found", clean(&extra.to_string_lossy())));
             failure.hint("`lokt help` lists the commands").report(Format::of(asks_for_json(topics)))
         }
@@ -115,16 +118,25 @@ pub(super) fn about(topics: &[OsString]) -> Report {
 
 /// Words that are no command.
 pub(super) fn unknown(command: &OsStr, format: Format) -> Report {
+    unknown_in(None, command, format)
+}
+
+/// A word that is no command, or none of the group.
+pub(super) fn unknown_in(group: Option<&'static Row>, command: &OsStr, format: Format) -> Report {
     let command = clean(&command.to_string_lossy());
-    let message = format!("unknown command: {command}");
+    let prefix = group.map(|group| format!("{} ", group.name)).unwrap_or_default();
+    let message = format!("unknown command: {prefix}{command}");
     let hint = if command.starts_with('-') {
         "flags come after a command, as in `lokt status --json`".to_owned()
     } else {
-        let meant = synonym(&command)
-            .or_else(|| nearest(&command))
+        let meant = synonym(group, &command)
+            .or_else(|| nearest(group, &command))
             .map(|name| format!("did you mean `lokt {name}`? "))
             .unwrap_or_default();
-        format!("{meant}`lokt help` lists the commands")
+        format!(
+            "{meant}`lokt help{}` lists the commands",
+            group.map(|group| format!(" {}", group.name)).unwrap_or_default()
+        )
     };
     match format {
         Format::Json => Failure::usage(message).hint(hint).report(Format::Json),
@@ -133,25 +145,53 @@ pub(super) fn unknown(command: &OsStr, format: Format) -> Report {
     }
 }
 
+/// A group's name without a command.
+pub(super) fn which_of(group: &Row) -> Failure {
+    let commands: Vec<&str> = group.rows.iter().map(Row::word).collect();
+    Failure::usage(format!("`lokt {}` needs a command: {}", group.name, commands.join(", ")))
+        .hint(format!("`lokt help {}` explains them", group.name))
+}
+
 /// What other tools call it.
-fn synonym(word: &str) -> Option<&'static str> {
-    Some(match word {
-        "ls" | "list" | "ps" | "show" => "status",
-        "acquire" | "take" => "lock",
-        "release" | "free" => "unlock",
-        "exec" | "with" => "guard",
-        "log" | "history" | "events" => "audit",
-        "wait" | "waiters" => "queue",
-        "thaw" => "unfreeze",
-        "check" | "fsck" => "doctor",
+fn synonym(group: Option<&Row>, word: &str) -> Option<&'static str> {
+    Some(match (group.map_or("", |group| group.name), word) {
+        ("", "ls" | "list" | "ps" | "show") => "status",
+        ("", "acquire" | "take") => "lock",
+        ("", "release" | "free") => "unlock",
+        ("", "exec" | "with") => "guard",
+        ("", "log" | "history" | "events") => "audit",
+        ("", "wait" | "waiters") => "queue",
+        ("", "thaw") => "unfreeze",
+        ("", "check" | "fsck") => "doctor",
+        ("", "append") => "ledger append",
+        ("", "reap") => "claim reap",
+        ("ledger", "add" | "write" | "put" | "push") => "ledger append",
+        ("ledger", "ls" | "list" | "log" | "cat" | "read" | "events") => "ledger show",
+        ("ledger", "tail" | "watch") => "ledger follow",
+        ("ledger", "create" | "new") => "ledger init",
+        ("ledger", "check" | "fsck") => "ledger doctor",
+        ("ledger", "dump") => "ledger export",
+        ("ledger", "status" | "seq" | "last") => "ledger head",
+        ("claim", "acquire" | "lock" | "get") => "claim take",
+        ("claim", "free" | "unlock" | "drop") => "claim release",
+        ("claim", "renew" | "refresh" | "heartbeat") => "claim extend",
+        ("claim", "prune" | "gc" | "expire") => "claim reap",
+        ("claim", "ls" | "ps" | "show" | "status") => "claim list",
+        ("claim", "exec" | "guard" | "with" | "hold") => "claim run",
         _ => return None,
     })
 }
 
 /// The command that was probably meant: as near as clap wants a flag to be before it suggests it.
-fn nearest(word: &str) -> Option<&'static str> {
+fn nearest(group: Option<&'static Row>, word: &str) -> Option<&'static str> {
     const NEAR: f64 = 0.7;
-    let names = rows().flat_map(|row| std::iter::once(&row.name).chain(row.aliases)).copied();
-    let near = names.map(|name| (strsim::jaro(word, name), name)).filter(|(nearness, _)| *nearness > NEAR);
-    near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+    let near = |names: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
+        let near = names.map(|(typed, name)| (strsim::jaro(word, typed), name));
+        near.filter(|(nearness, _)| *nearness > NEAR).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+    };
+    if let Some(group) = group {
+        return near(&mut group.rows.iter().map(|row| (row.word(), row.name)));
+    }
+    let names = rows().flat_map(|row| std::iter::once(&row.name).chain(row.aliases));
+    near(&mut names.map(|name| (*name, *name)))
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ValueHint};
 use serde::Serialize;
 
-use super::{Row, SECTIONS, find, help, rows};
+use super::{Row, SECTIONS, all_rows, find, help};
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
 use crate::roff::Page;
@@ -19,8 +19,9 @@ use crate::show::clean;
     after_help = "Read one with `lokt man guard | man -l -`. Install all with `lokt man --dir ~/.local/share/man/man1`."
 )]
 pub(crate) struct Args {
-    /// The command; without it, lokt itself
-    command: Option<String>,
+    /// The command, of a group with the group's name before it; without it, lokt itself
+    #[arg(value_name = "COMMAND", num_args = 0..=2)]
+    command: Vec<String>,
     /// Write all pages into this directory, which is made if it is missing
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "command")]
     dir: Option<PathBuf>,
@@ -138,11 +139,18 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     if let Some(dir) = &args.dir {
         return install(dir, format);
     }
-    let row = match args.command.as_deref() {
-        None | Some("lokt") => None,
-        Some(word) => match find(word) {
-            Some((_, row)) => Some(row),
-            None => return Ok(help::unknown(word.as_ref(), format)),
+    let words: Vec<&str> = args.command.iter().map(String::as_str).collect();
+    let row = match (words.as_slice(), words.first().and_then(|word| find(word))) {
+        ([] | ["lokt"], _) => None,
+        ([_], Some((_, row))) => Some(row),
+        ([word, ..], None) => return Ok(help::unknown(word.as_ref(), format)),
+        ([_, word, ..], Some((_, group))) => match group.rows.iter().find(|row| row.word() == *word) {
+            Some(row) => Some(row),
+            None if group.rows.is_empty() => {
+                return Err(Failure::usage(format!("unexpected argument '{}' found", clean(word)))
+                    .hint(format!("`lokt man {}` prints its page", group.name)));
+            }
+            None => return Ok(help::unknown_in(Some(group), word.as_ref(), format)),
         },
     };
     let (page, text) = row.map_or_else(main_page, command_page);
@@ -159,7 +167,7 @@ fn install(dir: &Path, format: Format) -> Result<Report, Failure> {
     };
     fs::create_dir_all(dir).map_err(|error| cant("make", dir, &error))?;
     let mut pages = Vec::new();
-    for (name, text) in std::iter::once(main_page()).chain(rows().map(command_page)) {
+    for (name, text) in std::iter::once(main_page()).chain(all_rows().map(command_page)) {
         let path = dir.join(&name);
         #[expect(clippy::disallowed_methods, reason = "a page is no record: it is made anew when it is damaged")]
         fs::write(&path, text).map_err(|error| cant("write", &path, &error))?;
@@ -193,7 +201,7 @@ fn main_page() -> (String, String) {
     for section in SECTIONS {
         page.subsection(section.title);
         for row in section.rows {
-            page.entry(&format!("lokt-{}(1)", row.name), &about(row));
+            page.entry(&format!("{}(1)", page_name(row)), &about(row));
         }
     }
     common_sections(&mut page, "lokt");
@@ -208,7 +216,7 @@ fn main_page() -> (String, String) {
 fn command_page(row: &'static Row) -> (String, String) {
     let mut parser = (row.parser)();
     parser.build();
-    let name = format!("lokt-{}", row.name);
+    let name = page_name(row);
     let mut page = Page::new(&name);
     page.section("NAME");
     page.line(&format!("{name} - {}", about(row).replace('`', "")));
@@ -223,11 +231,11 @@ fn command_page(row: &'static Row) -> (String, String) {
         page.paragraph(&format!("`lokt {alias}` is the same."));
     }
     arguments(&mut page, &parser);
-    for sub in parser.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
-        page.section(&format!("lokt {} {}", row.name, sub.get_name()));
-        synopsis(&mut page, sub);
-        page.paragraph(&sub.get_about().map(ToString::to_string).unwrap_or_default());
-        arguments(&mut page, sub);
+    if !row.rows.is_empty() {
+        page.section("COMMANDS");
+    }
+    for command in row.rows {
+        page.entry(&format!("{}(1)", page_name(command)), &about(command));
     }
     if let Some(notes) = parser.get_after_help() {
         page.section("NOTES");
@@ -237,8 +245,19 @@ fn command_page(row: &'static Row) -> (String, String) {
     }
     common_sections(&mut page, row.name);
     page.section("SEE ALSO");
-    page.line("`lokt`(1)");
+    page.line(&see_also(row));
     (format!("{name}.1"), page.finish())
+}
+
+/// What a command's page is called, without its section.
+fn page_name(row: &Row) -> String {
+    format!("lokt-{}", row.name.replace(' ', "-"))
+}
+
+/// Pages beside this one.
+fn see_also(row: &Row) -> String {
+    let group = row.name.split_once(' ').map(|(group, _)| format!(", `lokt-{group}`(1)"));
+    format!("`lokt`(1){}", group.unwrap_or_default())
 }
 
 /// The summary of a command.

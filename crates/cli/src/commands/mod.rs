@@ -2,9 +2,11 @@
 //!
 //! [`SECTIONS`] is the table of all commands. Dispatch, help, completions and man pages are made from it, so a command that has its row
 //! there is everywhere. The rows are functions: only the parser of the command that runs is built, because that takes longer than a lock.
+//! Commands about one thing are a group: one word selects the group, the next one the command.
 
 mod audit;
 mod audit_table;
+mod claim;
 mod complete;
 mod completions;
 mod deny;
@@ -13,8 +15,10 @@ mod exists;
 mod fence;
 mod flock_habits;
 mod freeze;
+mod group;
 mod guard;
 mod help;
+mod ledger;
 mod lock;
 mod man;
 mod parse;
@@ -37,11 +41,14 @@ use std::ffi::OsString;
 use crate::paint;
 use crate::report::{Format, Report};
 
-/// A command.
+/// A command, or a group of commands.
 pub(crate) struct Row {
+    /// What is typed after `lokt`: of a command of a group, two words.
     name: &'static str,
     /// Other words for it.
     aliases: &'static [&'static str],
+    /// The commands of a group.
+    rows: &'static [Row],
     /// Its arguments, as they are read and explained.
     parser: fn() -> clap::Command,
     /// Runs it, given the word it was called by and those after it.
@@ -54,14 +61,46 @@ pub(crate) struct Section {
     rows: &'static [Row],
 }
 
-/// The command of a module with `Args` and `run`.
+impl Row {
+    /// The word that selects it: of a command of a group, the second one.
+    fn word(&self) -> &'static str {
+        self.name.rsplit(' ').next().unwrap_or(self.name)
+    }
+}
+
+/// The command of a module with `Args` and `run`; with a group, of a module in the group's.
 macro_rules! row {
+    ($group:ident $module:ident) => {
+        Row {
+            name: concat!(stringify!($group), " ", stringify!($module)),
+            aliases: &[],
+            rows: &[],
+            parser: || parse::parser::<$group::$module::Args>(concat!(stringify!($group), " ", stringify!($module))),
+            run: |_, rest| {
+                parse::parsed(concat!(stringify!($group), " ", stringify!($module)), rest, $group::$module::run)
+            },
+        }
+    };
     ($module:ident $(, $alias:literal)*) => {
         Row {
             name: stringify!($module),
             aliases: &[$($alias),*],
+            rows: &[],
             parser: || parse::parser::<$module::Args>(stringify!($module)),
             run: |_, rest| parse::parsed(stringify!($module), rest, $module::run),
+        }
+    };
+}
+
+/// A group of commands, each a module in the group's.
+macro_rules! group {
+    ($group:ident: $($module:ident),+) => {
+        Row {
+            name: stringify!($group),
+            aliases: &[],
+            rows: &[$(row!($group $module)),+],
+            parser: || group::parser(stringify!($group), $group::ABOUT),
+            run: group::run,
         }
     };
 }
@@ -74,6 +113,7 @@ const SECTIONS: &[Section] = &[
             Row {
                 name: "guard",
                 aliases: &["run"],
+                rows: &[],
                 parser: || parse::parser::<guard::Args>("guard"),
                 run: guard::dispatch,
             },
@@ -90,6 +130,13 @@ const SECTIONS: &[Section] = &[
         rows: &[row!(status), row!(queue), row!(exists), row!(why), row!(audit), row!(doctor)],
     },
     Section {
+        title: "A log of events that other programs share, and who works on what",
+        rows: &[
+            group!(ledger: init, append, show, head, follow, verify, checkpoint, doctor, export),
+            group!(claim: take, release, extend, reap, list, run),
+        ],
+    },
+    Section {
         title: "About lokt",
         rows: &[
             row!(prime),
@@ -100,6 +147,7 @@ const SECTIONS: &[Section] = &[
             Row {
                 name: "help",
                 aliases: &["--help", "-h"],
+                rows: &[],
                 parser: help::parser,
                 run: |_, topics| help::about(topics),
             },
@@ -119,7 +167,7 @@ pub(crate) fn run(words: &[OsString]) -> Report {
     }
 }
 
-/// The command of that name, and the name as it is in the table.
+/// The command or group of that name, and the name as it is in the table.
 fn find(word: &str) -> Option<(&'static str, &'static Row)> {
     rows().find_map(|row| {
         let mut names = std::iter::once(&row.name).chain(row.aliases);
@@ -127,18 +175,23 @@ fn find(word: &str) -> Option<(&'static str, &'static Row)> {
     })
 }
 
-/// Every command.
+/// Every command and group.
 fn rows() -> impl Iterator<Item = &'static Row> {
     SECTIONS.iter().flat_map(|section| section.rows)
 }
 
+/// Every command and group, each group with its commands after it.
+fn all_rows() -> impl Iterator<Item = &'static Row> {
+    rows().flat_map(|row| std::iter::once(row).chain(row.rows))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::rows;
+    use super::{all_rows, rows};
 
     #[test]
     fn every_command_explains_itself_in_one_line_and_has_a_sound_parser() {
-        for row in rows() {
+        for row in all_rows() {
             let parser = (row.parser)();
             let about = parser.get_about().unwrap_or_else(|| panic!("{} says what it does", row.name)).to_string();
             assert!(
@@ -152,10 +205,11 @@ mod tests {
 
     #[test]
     fn no_two_commands_have_a_name_in_common() {
-        let mut names: Vec<_> = rows().flat_map(|row| row.aliases.iter().chain([&row.name])).collect();
+        let mut names: Vec<_> = all_rows().flat_map(|row| row.aliases.iter().chain([&row.name])).collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all, "every word is one command's: {names:?}");
+        assert!(rows().all(|row| !row.name.contains(' ')), "only commands of a group have two words");
     }
 }

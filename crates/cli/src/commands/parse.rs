@@ -15,11 +15,16 @@ const JSON: &str = "json";
 
 /// The parser of a command. Every command takes `--json` and `--color`.
 pub(super) fn parser<A: CommandFactory>(name: &'static str) -> clap::Command {
+    A::command().name(name).bin_name(format!("lokt {name}")).args(common_flags())
+}
+
+/// Flags of every command.
+pub(super) fn common_flags() -> [Arg; 2] {
     let json = Arg::new(JSON).long(JSON).action(ArgAction::SetTrue).help("Answer in JSON");
     // Read before anything else: `paint::choose`.
     let color = Arg::new("color").long("color").value_name("WHEN").value_parser(EnumValueParser::<Choice>::new());
     let color = color.hide_possible_values(true).help("Use colours: auto (on a terminal), always or never");
-    A::command().name(name).bin_name(format!("lokt {name}")).args([json, color])
+    [json, color]
 }
 
 /// Reads the words after a command, and runs it.
@@ -51,7 +56,8 @@ fn mistyped(name: &str, command: &clap::Command, rest: &[OsString], mut error: c
     error.remove(ContextKind::Suggested);
     let text = error.render().to_string();
     let guards = matches!(name, "guard" | "run");
-    let no_command = guards && !rest.iter().any(|word| word == "--");
+    let runs = guards || name == "claim run";
+    let no_command = runs && !rest.iter().any(|word| word == "--");
     let hint = single_dash(command, rest)
         .map(|flag| format!("flags have two dashes: --{flag}"))
         .or_else(|| guards.then(|| flock_habits::hint(rest)).flatten())

@@ -8,6 +8,7 @@ use lokt::{Denial, EntryState, Inbox, LockName, Lokt, Waiting, duration};
 use serde::Serialize;
 
 use crate::exit::Exit;
+pub(super) use crate::progress::CLEAR;
 use crate::report::{Failure, Format, Report, say};
 use crate::show::{Subject, age, clean, owner_at, quoted, refusal, renews, seconds};
 use crate::width;
@@ -20,8 +21,6 @@ const LONG: Duration = Duration::from_secs(2);
 const WHO_COLUMNS_MIN: usize = 8;
 /// A lock's name is cut to this.
 const NAME_COLUMNS_MAX: usize = 24;
-/// Moves to the beginning of the line and clears it.
-pub(super) const CLEAR: &str = "\r\x1b[K";
 
 /// Shows how a wait stands.
 pub(crate) struct Display<'a> {
@@ -77,7 +76,7 @@ impl<'a> Display<'a> {
 
     /// What we wait for, in which place, whose it is and for how long: the rest is in `lokt why`.
     fn short_line(&self, waiting: &Waiting<'_>, columns: usize) -> String {
-        let name = width::cut_middle(waiting.name.as_str(), NAME_COLUMNS_MAX);
+        let name = width::cut_middle(waiting.name, NAME_COLUMNS_MAX);
         let place = match self.ahead(waiting.name).unwrap_or(waiting.ahead) {
             0 => "next".to_owned(),
             ahead => format!("{ahead} ahead"),
@@ -87,7 +86,7 @@ impl<'a> Display<'a> {
         let (state, hold, left_ms) = match denial.as_ref().unwrap_or(waiting.denial) {
             Denial::Held(holder) => ("held by", &holder.hold, holder.left_ms().filter(|_| !renews(holder))),
             Denial::Frozen(Some(freeze)) => ("frozen by", &freeze.hold, freeze.elapsed.left_ms()),
-            denial => return before + &refusal(Subject::Lock, waiting.name.as_str(), denial, "", self.lokt.now().wall),
+            denial => return before + &refusal(Subject::Lock, waiting.name, denial, "", self.lokt.now().wall),
         };
         let lease = left_ms.map(|ms| format!(" ({} left)", duration::show_seconds(seconds(ms)))).unwrap_or_default();
         // Where it is here, that goes without saying.
@@ -103,7 +102,7 @@ impl<'a> Display<'a> {
 
     fn line(&self, waiting: &Waiting<'_>) -> String {
         let now = self.lokt.now().wall;
-        let name = waiting.name.as_str();
+        let name = waiting.name;
         let place = match self.ahead(waiting.name).unwrap_or(waiting.ahead) {
             0 => "first in line".to_owned(),
             1 => "1 ahead".to_owned(),
@@ -130,16 +129,16 @@ impl<'a> Display<'a> {
         if self.live != Some(true) || !matches!(waiting.denial, Denial::Held(_)) {
             return None;
         }
-        match self.lokt.entry(waiting.name).ok().flatten()?.state {
+        match self.lokt.entry(&LockName::new(waiting.name).ok()?).ok().flatten()?.state {
             EntryState::Held(holder) if holder.lives() => Some(Denial::Held(holder)),
             _ => None,
         }
     }
 
     /// How many are ahead by now. On a terminal somebody looks.
-    fn ahead(&self, name: &LockName) -> Option<usize> {
+    fn ahead(&self, name: &str) -> Option<usize> {
         let me = self.lokt.me().pid;
-        let line = self.lokt.queue(name).ok().filter(|_| self.live == Some(true))?;
+        let line = self.lokt.queue(&LockName::new(name).ok()?).ok().filter(|_| self.live == Some(true))?;
         line.iter().position(|waiter| waiter.pulse.process.pid == me)
     }
 }
@@ -168,8 +167,13 @@ struct Interrupted<'a> {
 
 /// A signal ended the wait; the line was left.
 pub(crate) fn interrupted(name: &str, signal: i32, format: Format) -> Report {
+    interrupted_at("lock", name, signal, format)
+}
+
+/// A signal ended the wait for a lock, or whatever `what` is.
+pub(crate) fn interrupted_at(what: &str, name: &str, signal: i32, format: Format) -> Report {
     let code = u8::try_from(signal).unwrap_or(0).saturating_add(128);
-    let message = format!("interrupted while waiting for lock {}", quoted(name));
+    let message = format!("interrupted while waiting for {what} {}", quoted(name));
     let report = Report::new(Exit::Other(code));
     match format {
         Format::Json => report.json(&Interrupted { status: "error", name, code: "E_INTERRUPTED", message, signal }),

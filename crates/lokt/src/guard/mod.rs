@@ -1,9 +1,11 @@
-//! Running a command under locks. What to do next is decided by [`lokt_core::guard::Guard`]; this does it.
+//! Running a command under locks, or under a claim. What to do next is decided by [`lokt_core::guard::Guard`]; this does it.
 //!
 //! [`shell`] drives it: one thread sleeps on the signals of the process, and on the clock. Renewals run in threads of their own, one per renewal and only when
 //! there is one, so a busy root never keeps a signal from the command. Everything that was granted is released when the direct child has
 //! ended; the pulse, which the command inherits, keeps the lock if the guard is killed first.
 
+mod claim;
+mod kept;
 mod shell;
 
 use std::io;
@@ -24,7 +26,10 @@ use crate::locks::{Lokt, Refusal, Said};
 use crate::sys::signals::Inbox;
 use crate::sys::spawn::spawn;
 use crate::wait::{Alarm as _, Patience};
+use kept::Kept;
 use shell::Shell;
+
+pub use claim::ClaimGuard;
 
 /// What came of asking for a guard's holds.
 pub enum Guarding {
@@ -63,8 +68,8 @@ pub struct Habits {
 /// What the user should know while the command runs.
 #[derive(Debug)]
 pub struct Notice<'a> {
-    /// About which lock.
-    pub name: &'a LockName,
+    /// About which lock or node.
+    pub name: &'a str,
     /// What.
     pub warning: &'a Warning,
 }
@@ -128,7 +133,9 @@ impl Guarded {
         let began: Vec<u64> = self.grasps.iter().flatten().map(Grasp::began_ms).collect();
         let manners = Manners { ttl_sec, on_lost: habits.on_lost, until_all: habits.until_all };
         let machine = Guard::new(manners, &began, self.lokt.now().monotonic_ms);
-        let mut shell = Shell::new(self.lokt.clone(), std::mem::take(&mut self.grasps), pid, own_group);
+        let kept = |grasp: Option<Grasp>| grasp.map(|grasp| Box::new(grasp) as Box<dyn Kept>);
+        let kept = std::mem::take(&mut self.grasps).into_iter().map(kept).collect();
+        let mut shell = Shell::new(self.lokt.shared_machine(), kept, pid, own_group);
         shell.pass_foreground();
         shell.drive(machine, inbox, tell)
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -13,9 +13,10 @@ use rustix::process::{
 };
 
 use super::Notice;
-use crate::grasp::{Grasp, Proof};
-use crate::locks::{Lokt, Said};
+use super::kept::{Kept, Minded};
+use crate::locks::Said;
 use crate::sys::bell::{Bell, sleep_on};
+use crate::sys::machine::Machine;
 use crate::sys::signals::{Arrived, Blocked, Inbox};
 use crate::sys::terminal::Terminal;
 
@@ -24,9 +25,9 @@ const NAP_MAX: Duration = Duration::from_secs(60);
 
 /// A guard at work.
 pub(super) struct Shell {
-    lokt: Lokt,
-    grasps: Vec<Option<Grasp>>,
-    proofs: Vec<Proof>,
+    machine: Arc<dyn Machine>,
+    kept: Vec<Option<Box<dyn Kept>>>,
+    minded: Vec<Arc<dyn Minded>>,
     pid: Pid,
     own_group: bool,
     /// What we gave to the command.
@@ -47,13 +48,13 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn new(lokt: Lokt, grasps: Vec<Option<Grasp>>, pid: Pid, own_group: bool) -> Self {
-        let proofs = grasps.iter().flatten().map(Grasp::proof).collect();
+    pub(super) fn new(machine: Arc<dyn Machine>, kept: Vec<Option<Box<dyn Kept>>>, pid: Pid, own_group: bool) -> Self {
+        let minded = kept.iter().flatten().map(|kept| kept.minded()).collect();
         let (send, renewals) = mpsc::channel();
         Self {
-            lokt,
-            grasps,
-            proofs,
+            machine,
+            kept,
+            minded,
             pid,
             own_group,
             terminal: None,
@@ -68,7 +69,7 @@ impl Shell {
     }
 
     fn now_ms(&self) -> u64 {
-        self.lokt.now().monotonic_ms
+        self.machine.now().monotonic_ms
     }
 
     /// Does what `machine` says until the command has ended and everything is given back. Gives the code to exit with.
@@ -139,7 +140,7 @@ impl Shell {
     fn leave_lost(&mut self) {
         for hold in std::mem::take(&mut self.lost) {
             // Released already, if that was how it was found out.
-            self.grasps[hold].take().map(Grasp::release);
+            self.kept[hold].take().map(Kept::release);
         }
     }
 
@@ -205,7 +206,7 @@ impl Shell {
     fn perform(&mut self, action: Action, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
         match action {
             Action::Renew(hold) => self.renew(hold, tell),
-            Action::Look(hold) => Some(Event::Looked { hold, outcome: self.proofs[hold].look() }),
+            Action::Look(hold) => Some(Event::Looked { hold, outcome: self.minded[hold].look() }),
             Action::Forward(number) => {
                 if let Some(signal) = Signal::from_named_raw(number) {
                     let _ = kill_process(self.pid, signal);
@@ -224,7 +225,7 @@ impl Shell {
                 if matches!(warning, Warning::Lost { .. }) {
                     self.lost.push(about);
                 }
-                tell(&Notice { name: &self.proofs[about].name, warning: &warning });
+                tell(&Notice { name: self.minded[about].name(), warning: &warning });
                 None
             }
             Action::Terminate => {
@@ -233,12 +234,12 @@ impl Shell {
             }
             Action::Kill => self.end_group(Signal::KILL),
             Action::AwaitAll => {
-                self.grasps.iter_mut().flatten().for_each(Grasp::leave_to_heirs);
+                self.kept.iter_mut().flatten().for_each(|kept| kept.leave_to_heirs());
                 (!self.has_heirs()).then_some(Event::AllGone)
             }
-            Action::Release(hold) => self.grasps[hold].take().map(|grasp| {
+            Action::Release(hold) => self.kept[hold].take().map(|kept| {
                 // The record may be somebody else's by now, whoever has it.
-                let Said { value: outcome, warnings } = grasp.release();
+                let Said { value: outcome, warnings } = kept.release();
                 self.tell_beside(hold, warnings, tell);
                 Event::Released { hold, outcome }
             }),
@@ -248,7 +249,7 @@ impl Shell {
 
     fn tell_beside(&self, hold: usize, warnings: Vec<String>, tell: &mut dyn FnMut(&Notice<'_>)) {
         for what in warnings {
-            tell(&Notice { name: &self.proofs[hold].name, warning: &Warning::Beside { hold, what } });
+            tell(&Notice { name: self.minded[hold].name(), warning: &Warning::Beside { hold, what } });
         }
     }
 
@@ -260,7 +261,7 @@ impl Shell {
     /// Does anything that the command left behind keep a pulse? Rings when it doesn't any more.
     fn has_heirs(&mut self) -> bool {
         let Some(bell) = self.bell() else { return false };
-        self.grasps.iter().flatten().any(|grasp| grasp.has_heirs(&bell))
+        self.kept.iter().flatten().any(|kept| kept.has_heirs(&bell))
     }
 
     fn renewal_is_over(&mut self) {
@@ -276,28 +277,30 @@ impl Shell {
 
     /// Renews in a thread, or here if there is none to be had.
     fn renew(&mut self, hold: usize, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
-        let renewal = move |proof: &Proof| {
-            let began_ms = proof.lokt.now().monotonic_ms;
-            let Said { value: outcome, warnings } = proof.renew();
+        let machine = Arc::clone(&self.machine);
+        let renewal = move |minded: &dyn Minded| {
+            let began_ms = machine.now().monotonic_ms;
+            let Said { value: outcome, warnings } = minded.renew();
             (Event::Renewed { hold, began_ms, outcome }, warnings)
         };
         let Some(bell) = self.bell() else {
-            let (event, warnings) = renewal(&self.proofs[hold]);
+            let (event, warnings) = renewal(&*self.minded[hold]);
             self.tell_beside(hold, warnings, tell);
             return Some(event);
         };
         let (under_way, stops) = self.stops.take().unwrap_or_else(|| (0, Blocked::stops()));
         self.stops = Some((under_way + 1, stops));
-        let (proof, send, rope) = (self.proofs[hold].clone(), self.send.clone(), bell.rope());
+        let (minded, send, rope) = (Arc::clone(&self.minded[hold]), self.send.clone(), bell.rope());
+        let theirs = renewal.clone();
         let spawned = thread::Builder::new().stack_size(256 << 10).spawn(move || {
             // Nobody listens any more only if the guard is gone.
-            let _ = send.send(renewal(&proof));
+            let _ = send.send(theirs(&*minded));
             rope.ring();
         });
         if spawned.is_ok() {
             return None;
         }
-        let (event, warnings) = renewal(&self.proofs[hold]);
+        let (event, warnings) = renewal(&*self.minded[hold]);
         self.renewal_is_over();
         self.tell_beside(hold, warnings, tell);
         Some(event)

@@ -72,6 +72,16 @@ pub trait NewFile: Send {
     fn keep_locked(&self) -> io::Result<()>;
 }
 
+/// A file that was written and has no name yet: whoever is killed now leaves nothing behind.
+pub trait Unnamed {
+    /// Makes its content durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Which file.
+    fn stamp(&self) -> io::Result<Stamp>;
+    /// Gives it a name, or one more, unless something is there (`AlreadyExists`).
+    fn link(&self, path: &str) -> io::Result<()>;
+}
+
 /// A pulse: a file that is locked from its creation until it is let go, or the last process that inherited it has ended.
 pub trait PulseFile: Send + Sync {
     /// Device and inode.
@@ -121,6 +131,14 @@ pub trait Disk: Send + Sync {
     fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>>;
     /// Creates a file that must not exist and writes it.
     fn create(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn NewFile>>;
+    /// The same, readable by whom `mode` says, whatever the umask.
+    fn create_as(&self, path: &str, bytes: &[u8], mode: u32) -> io::Result<Box<dyn NewFile>>;
+    /// Writes a file that has no name, for a place in the root.
+    fn unnamed<'d>(&'d self, bytes: &[u8], mode: u32) -> io::Result<Box<dyn Unnamed + 'd>>;
+    /// Gives a file one more name, unless something is there (`AlreadyExists`).
+    fn link(&self, path: &str, to: &str) -> io::Result<()>;
+    /// Makes a directory, unless something is there (`AlreadyExists`).
+    fn make_dir(&self, dir: &str) -> io::Result<()>;
     /// Writes a small file in place with one write, creating it if it is missing.
     fn overwrite(&self, path: &str, bytes: &[u8]) -> io::Result<()>;
     /// Appends with one write, creating the file if it is missing, and after a newline if the file doesn't end with one.
@@ -138,6 +156,10 @@ pub trait Disk: Send + Sync {
     fn stamp(&self, path: &str) -> io::Result<Option<Stamp>>;
     /// Names in a directory, sorted; a missing one is empty.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+    /// Shows every name in a directory, in no order; a missing one has none.
+    fn each_name(&self, dir: &str, see: &mut dyn FnMut(&str)) -> io::Result<()>;
+    /// Makes everything on the file system durable.
+    fn sync_fs(&self) -> io::Result<()>;
     /// Makes an existing file durable.
     fn sync(&self, path: &str) -> io::Result<()>;
     /// Makes creations, renames and removals in a directory durable.

@@ -73,6 +73,20 @@ pub(crate) fn tighten(top: &Path, path: &str, seen: &Look, keep: u32) -> io::Res
     Ok(true)
 }
 
+/// Gives a regular file of ours in `dir`, if it is still the one that was `seen`, exactly this mode. False: it isn't.
+pub(crate) fn set_mode(dir: &Path, name: &str, seen: &Look, mode: u32) -> io::Result<bool> {
+    let fd = match retry_on_intr(|| openat(CWD, dir.join(name), OFlags::RDONLY | PLAIN, Mode::empty())) {
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
+        done => done?,
+    };
+    let stat = fstat(&fd)?;
+    if (stat.st_dev, stat.st_ino) != seen.id || stat.st_uid != us() || kind_of(&stat).is_some() {
+        return Ok(false);
+    }
+    fchmod(&fd, Mode::from_raw_mode(mode))?;
+    Ok(true)
+}
+
 /// The user that we are for the file system.
 pub(crate) fn us() -> u32 {
     rustix::process::geteuid().as_raw()

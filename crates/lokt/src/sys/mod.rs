@@ -25,3 +25,4 @@ pub(crate) mod spawn;
 pub mod staged;
 pub mod start;
 pub mod terminal;
+mod unnamed;

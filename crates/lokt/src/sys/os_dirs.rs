@@ -70,8 +70,10 @@ impl Opened {
         self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// Forgets the directory `path` and those below it: another one may have its name now.
     pub(super) fn forget_dir(&self, path: &str) {
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+        let is_below = |dir: &str| dir.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).retain(|dir, _| !is_below(dir));
     }
 
     /// A descriptor of the directory `path`, and whether it had been opened before.
@@ -165,6 +167,18 @@ impl Ownership {
         made.map(|()| fd)
     }
 
+    /// Like [`Self::apply`], with exactly this mode: what is published to programs that know nothing of shared roots.
+    pub(super) fn give(self, fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
+        if let Some((uid, gid)) = self.give_to {
+            let _ = fchown(fd, uid, gid);
+        }
+        // The umask takes bits away.
+        if fstat(fd)?.st_mode & 0o7777 != mode {
+            fchmod(fd, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn apply(self, fd: BorrowedFd<'_>, shared_mode: u32) -> Result<(), Errno> {
         if let Some((uid, gid)) = self.give_to {
             // Not being allowed to give a file away is no reason to fail: it is usable by whoever made it.
@@ -199,10 +213,10 @@ pub(super) fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd
     })
 }
 
-/// Makes the root directory and its missing parents, 0700, durably: what is acknowledged below them must not vanish with them. False:
+/// Makes the root directory and its missing parents, with `mode`, durably: what is acknowledged below them must not vanish with them. False:
 /// somebody else was faster. The superuser gives them to whom the directory above belongs: the first
 /// `sudo lokt` in somebody's project would otherwise lock them out of their own root.
-pub(super) fn make_root(path: &Path) -> io::Result<bool> {
+pub(super) fn make_root(path: &Path, mode: u32) -> io::Result<bool> {
     let above = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
@@ -212,12 +226,12 @@ pub(super) fn make_root(path: &Path) -> io::Result<bool> {
     let open_above = || retry_on_intr(|| open(above, flags, Mode::empty()));
     let parent = match open_above() {
         Err(Errno::NOENT) if above != path => {
-            make_root(above)?;
+            make_root(above, mode)?;
             open_above()?
         }
         done => done?,
     };
-    match mkdirat(CWD, path, Mode::from_raw_mode(0o700)) {
+    match mkdirat(CWD, path, Mode::from_raw_mode(mode)) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Ok(false),
         Err(error) => return Err(error.into()),

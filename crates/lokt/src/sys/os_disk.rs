@@ -9,18 +9,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rustix::fs::inotify;
 use rustix::fs::{
-    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, openat, renameat,
-    renameat_with, stat, statat, unlinkat,
+    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, linkat, mkdirat, openat,
+    renameat, renameat_with, stat, statat, syncfs, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 
 use super::bell::Bell;
 use super::disk::{
-    Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock,
+    Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock, Unnamed,
 };
 use super::flock::{OsUnlock, flock_now, flock_within};
 use super::os_dirs::{Missing, Opened, PLAIN, kind_of, make_root, open_dir, rename_new_at};
 use super::pulse_file::OsPulse;
+use super::unnamed::OsUnnamed;
 use super::{proc_locks, signals, sleepers};
 
 /// NFS can't lock directories; there the mutex is a file.
@@ -44,9 +45,14 @@ impl OsDisk {
 
     /// Opens a root, making the directory and missing parents. Says whether it was made.
     pub fn create(path: &Path) -> io::Result<(Self, bool)> {
+        Self::create_as(path, 0o700)
+    }
+
+    /// The same, with directories of `mode`, as far as the umask lets it.
+    pub fn create_as(path: &Path, mode: u32) -> io::Result<(Self, bool)> {
         match Self::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = make_root(path)?;
+                let made = make_root(path, mode)?;
                 Ok((Self::open(path)?, made))
             }
             done => Ok((done?, false)),
@@ -58,7 +64,7 @@ impl OsDisk {
     }
 
     /// Runs `work` in the directory of `path`. A directory that was deleted after it was opened is opened again, once.
-    fn within<T>(
+    pub(super) fn within<T>(
         &self,
         path: &str,
         missing: Missing,
@@ -114,9 +120,13 @@ impl OsDisk {
         to: &str,
         work: impl Fn(BorrowedFd<'_>, &str, BorrowedFd<'_>, &str) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.within(from, Missing::Fail, |from_dir, from_name| {
+        let done = self.within(from, Missing::Fail, |from_dir, from_name| {
             self.within(to, Missing::Make, |to_dir, to_name| work(from_dir, from_name, to_dir, to_name))
-        })
+        });
+        let opened = self.opened();
+        opened.forget_dir(from);
+        opened.forget_dir(to);
+        done
     }
 }
 
@@ -127,7 +137,7 @@ enum Regular {
     Yes(OwnedFd, Stamp),
 }
 
-fn stamp_of(stat: &Stat) -> Stamp {
+pub(super) fn stamp_of(stat: &Stat) -> Stamp {
     let nanos = i32::try_from(stat.st_mtime_nsec).unwrap_or(0);
     Stamp {
         dev: stat.st_dev,
@@ -218,6 +228,46 @@ impl Disk for OsDisk {
         Ok(Box::new(OsNewFile(fd)))
     }
 
+    fn create_as(&self, path: &str, bytes: &[u8], mode: u32) -> io::Result<Box<dyn NewFile>> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | PLAIN;
+        let ownership = self.opened().ownership;
+        let fd = self.within(path, Missing::Make, |dir, name| {
+            Ok(retry_on_intr(|| openat(dir, name, flags, Mode::from_raw_mode(mode)))?)
+        })?;
+        let owned = ownership.give(fd.as_fd(), mode).map_err(io::Error::from);
+        if let Err(error) = owned.and_then(|()| write_all(fd.as_fd(), bytes)) {
+            let _ = self.remove(path);
+            return Err(error);
+        }
+        Ok(Box::new(OsNewFile(fd)))
+    }
+
+    fn unnamed<'d>(&'d self, bytes: &[u8], mode: u32) -> io::Result<Box<dyn Unnamed + 'd>> {
+        let opened = self.opened();
+        let file = OsUnnamed::create(self, opened.root.as_fd(), mode)?;
+        opened.ownership.give(file.as_fd(), mode)?;
+        write_all(file.as_fd(), bytes)?;
+        Ok(Box::new(file))
+    }
+
+    fn link(&self, path: &str, to: &str) -> io::Result<()> {
+        self.within_both(path, to, |from_dir, from, to_dir, to| {
+            Ok(retry_on_intr(|| linkat(from_dir, from, to_dir, to, AtFlags::empty()))?)
+        })
+    }
+
+    fn make_dir(&self, dir: &str) -> io::Result<()> {
+        let ownership = self.opened().ownership;
+        self.within(dir, Missing::Make, |parent, name| {
+            mkdirat(parent, name, Mode::from_raw_mode(0o700))?;
+            if ownership.is_plain() {
+                return Ok(());
+            }
+            let made = open_dir(parent, name)?;
+            Ok(ownership.apply(made.as_fd(), 0o2770)?)
+        })
+    }
+
     fn overwrite(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let ownership = self.opened().ownership;
         self.within(path, Missing::Make, |dir, name| {
@@ -294,21 +344,30 @@ impl Disk for OsDisk {
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        self.each_name(dir, &mut |name| names.push(name.to_owned()))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn each_name(&self, dir: &str, see: &mut dyn FnMut(&str)) -> io::Result<()> {
         let opened = self.within(&format!("{dir}/."), Missing::Fail, |fd, _| open_dir(fd, "."));
         let fd = match opened {
             Ok(fd) => fd,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut names = Vec::new();
         for entry in Dir::new(fd)? {
             match entry?.file_name().to_str() {
                 Ok("." | "..") | Err(_) => {}
-                Ok(name) => names.push(name.to_owned()),
+                Ok(name) => see(name),
             }
         }
-        names.sort_unstable();
-        Ok(names)
+        Ok(())
+    }
+
+    fn sync_fs(&self) -> io::Result<()> {
+        Ok(retry_on_intr(|| syncfs(&self.opened().root))?)
     }
 
     fn sync(&self, path: &str) -> io::Result<()> {

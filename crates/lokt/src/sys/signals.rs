@@ -27,8 +27,13 @@ impl Blocked {
         Self { before: stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
     }
 
+    /// Blocks every signal that can be blocked.
+    pub(crate) fn all() -> Self {
+        Self { before: SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
+    }
+
     /// Blocks what the kernel sends whoever writes beyond a file size limit: the error says enough.
-    pub(super) fn file_size() -> Self {
+    pub(crate) fn file_size() -> Self {
         Self { before: file_size().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
     }
 

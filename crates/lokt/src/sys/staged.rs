@@ -75,6 +75,22 @@ impl Staged {
         Ok(staged)
     }
 
+    /// An empty file in the directory of `target`, to be written and [finished](Self::finish). It will have the permissions of what it
+    /// replaces. `unique` is for its name.
+    pub fn create(target: &Path, unique: u128) -> io::Result<Self> {
+        let (dir, name) = open_parent(target)?;
+        let mode = replaceable(&dir, &name)?.map_or(0o644, |there| there.st_mode & 0o777);
+        let temp = OsString::from(format!(".lokt-publish-{unique:032x}"));
+        let (to, is_named) = create(&dir, &temp)?;
+        fchmod(&to, Mode::from_raw_mode(mode))?;
+        Ok(Self { dir, target: name, copy: File::from(to), temp, is_named, bytes: 0 })
+    }
+
+    /// Syncs what was written.
+    pub fn finish(&mut self) -> io::Result<()> {
+        Ok(retry_on_intr(|| fsync(&self.copy))?)
+    }
+
     /// Puts the copy in its place, in one step. Something that isn't a regular file is never replaced.
     pub fn publish(&mut self) -> io::Result<()> {
         replaceable(&self.dir, &self.target)?;
@@ -91,6 +107,24 @@ impl Staged {
     /// Makes the new name survive a power cut.
     pub fn sync(&self) -> io::Result<()> {
         Ok(retry_on_intr(|| fsync(&self.dir))?)
+    }
+}
+
+impl io::Write for Staged {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let quiet = Blocked::file_size();
+        let written = self.copy.write(bytes);
+        if written.is_err() {
+            forget_file_size(self.bytes);
+        }
+        drop(quiet);
+        let written = written?;
+        self.bytes += u64::try_from(written).unwrap_or(0);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

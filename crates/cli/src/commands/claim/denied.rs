@@ -1,0 +1,141 @@
+//! A claim that was refused, said in text or JSON.
+
+use lokt::sys::machine::{Linux, Machine as _};
+use lokt::time::show_wall_seconds;
+use lokt::{Denial, Fence, Holder, Refused};
+use serde::Serialize;
+
+use super::holder::{claimant, expired_ago, expires_at, until};
+use crate::exit::Exit;
+use crate::members::text;
+use crate::report::{Format, Report};
+use crate::show::{clean, quoted, seconds};
+
+/// Who has the node.
+#[derive(Serialize)]
+struct HolderMembers {
+    holder_owner: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_remaining_sec: Option<i64>,
+    holder_expired: bool,
+}
+
+impl HolderMembers {
+    fn of(holder: &Holder) -> Self {
+        let hold = &holder.hold;
+        Self {
+            holder_owner: hold.owner.clone(),
+            holder_host: text(&hold.host),
+            holder_pid: Some(hold.pid).filter(|pid| *pid > 0),
+            holder_token: hold.token.map(Fence::get),
+            holder_since: hold.began().map(show_wall_seconds),
+            holder_expires_at: expires_at(hold),
+            holder_remaining_sec: holder.left_ms().map(seconds),
+            holder_expired: !holder.lives(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    status: &'static str,
+    node: &'a str,
+    owner: &'a str,
+    #[serde(flatten)]
+    holder: Option<HolderMembers>,
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+/// Says no. `me` asked.
+pub(super) fn report(node: &str, me: &str, refused: &Refused, format: Format) -> Report {
+    let (exit, code, message, hint) = words(node, me, refused);
+    let report = Report::new(exit);
+    let holder = match refused {
+        Refused::Hold(denial) => denial.holder(),
+        Refused::NoSuchNode | Refused::NotAvailable(_) => None,
+    };
+    match format {
+        Format::Json => report.json(&Answer {
+            status: if exit == Exit::Held { "blocked" } else { "error" },
+            node,
+            owner: me,
+            holder: holder.map(HolderMembers::of),
+            code,
+            message,
+            hint,
+        }),
+        Format::Text => {
+            let report = report.note(format!("error: {message}"));
+            let now = Linux.now().wall;
+            let lines = holder.filter(|_| exit == Exit::Held).map(|holder| {
+                let since = holder.hold.began().map(|began| format!("  since:   {}", show_wall_seconds(began)));
+                let until = until(holder, now);
+                let until = until.strip_prefix("until ").unwrap_or(&until).to_owned();
+                since.into_iter().chain([format!("  until:   {until}")])
+            });
+            report.notes(lines.into_iter().flatten()).note(format!("hint: {hint}"))
+        }
+    }
+}
+
+fn words(node: &str, me: &str, refused: &Refused) -> (Exit, &'static str, String, String) {
+    let name = quoted(node);
+    let list = "`lokt claim list` shows the claims and their tokens";
+    let denial = match refused {
+        Refused::NoSuchNode => {
+            let message = format!("there is no node {name} in this ledger");
+            return (Exit::Missing, "E_NOT_FOUND", message, "a node is claimed by its id, like 1.2".to_owned());
+        }
+        Refused::NotAvailable(state) => {
+            let message = format!("node {name} can't be claimed: it is {}", clean(state));
+            return (Exit::Held, "E_LOCK_CONFLICT", message, "choose another node".to_owned());
+        }
+        Refused::Hold(denial) => denial,
+    };
+    let expired = |holder: &Holder| expired_ago(holder).map(|ago| format!(" {ago}")).unwrap_or_default();
+    let take = format!("`lokt claim take {}` claims it anew", clean(node));
+    let (message, hint) = match denial {
+        Denial::Held(holder) => (
+            format!("node already locked: node {name} is claimed by {}", claimant(&holder.hold)),
+            format!("`--wait` waits for it, `--any` takes another; it was claimed with token {}", token(holder)),
+        ),
+        Denial::Missing => (format!("nobody has claimed node {name}"), list.to_owned()),
+        Denial::Over(holder) => {
+            (format!("your claim on node {name} expired{}, and nobody has taken it since", expired(holder)), take)
+        }
+        Denial::NotYours(holder) | Denial::OtherHold(holder) | Denial::Guarded(holder) => {
+            (format!("node {name} is claimed by {}, not by {}", claimant(&holder.hold), clean(me)), list.to_owned())
+        }
+        Denial::Lost(Some(holder)) => {
+            (format!("node {name} is claimed by {} now", claimant(&holder.hold)), list.to_owned())
+        }
+        Denial::StaleToken { named, current: Some(current) } => {
+            (format!("token {named} is not the current one of node {name}: that is {current}"), list.to_owned())
+        }
+        Denial::StaleToken { named, current: None } => {
+            (format!("token {named} is not the current one of node {name}: nobody has claimed it"), list.to_owned())
+        }
+        Denial::Corrupt { why } => (
+            format!("node {name}: the ledger is damaged: {}", clean(why)),
+            "`lokt ledger verify` names every place; --force claims it all the same".to_owned(),
+        ),
+        other => (format!("node {name} can't be claimed: {}", other.code()), list.to_owned()),
+    };
+    (Exit::of_denial(denial), denial.code(), message, hint)
+}
+
+fn token(holder: &Holder) -> String {
+    holder.hold.token.map_or_else(|| "unknown".to_owned(), |token| token.to_string())
+}

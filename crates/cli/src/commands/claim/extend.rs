@@ -1,0 +1,54 @@
+//! `lokt claim extend`: a claim gets a new end.
+
+use std::time::Duration;
+
+use lokt::Seq;
+use lokt::ledger::{ClaimTerms, Claiming};
+
+use super::super::ledger::place::Place;
+use super::{answer, denied};
+use crate::args::{lease_seconds, parse_seq, parse_ttl};
+use crate::context;
+use crate::report::{Failure, Format, Report};
+
+/// Give one's own claim a new end, counted from now
+#[derive(clap::Parser)]
+#[command(
+    after_help = "A claim that has expired isn't extended (exit code 5): `lokt claim take` claims the node anew, if it is free."
+)]
+pub(crate) struct Args {
+    /// The node
+    #[arg(id = "nodes", value_name = "NODE")]
+    node: String,
+    #[command(flatten)]
+    place: Place,
+    /// Whose claim it is; otherwise that of `LOKT_OWNER`, or of whoever is logged in
+    #[arg(long, value_name = "OWNER")]
+    owner: Option<String>,
+    /// End it by itself after this long (rounded up to seconds)
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
+    ttl: Option<Duration>,
+    /// Only if this is still its token
+    #[arg(long, value_name = "SEQ", value_parser = parse_seq)]
+    token: Option<Seq>,
+    /// Extend it although events are missing or damaged, which may be claims
+    #[arg(long)]
+    force: bool,
+    /// Say what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    let me = context::whoever(args.owner.as_deref())?;
+    let owner = me.owner.clone();
+    let ledger = args.place.open_as(me)?;
+    let terms = ClaimTerms { ttl_sec: lease_seconds(args.ttl), force: args.force, dry_run: args.dry_run };
+    let said = ledger.extend(&args.node, args.token, &terms)?;
+    let report = match said.value {
+        Claiming::Claimed(claimed) => answer::report(&claimed, true, args.dry_run, format),
+        Claiming::Denied { node, refused } => denied::report(&node, &owner, &refused, format),
+        Claiming::Interrupted => unreachable!("nothing is waited for"),
+    };
+    Ok(report.warnings(said.warnings))
+}

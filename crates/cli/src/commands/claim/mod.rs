@@ -1,0 +1,15 @@
+//! `lokt claim`: exactly one agent has a node of work, with a token, until it gives it back or its time is over. One file per command.
+
+mod answer;
+mod denied;
+pub(super) mod extend;
+pub(super) mod holder;
+pub(super) mod list;
+pub(super) mod reap;
+pub(super) mod release;
+pub(super) mod run;
+pub(super) mod take;
+mod waiting;
+
+/// What the group is for.
+pub(super) const ABOUT: &str = "Give exactly one agent a node of work, and take it back when the agent is gone";

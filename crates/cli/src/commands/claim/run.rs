@@ -1,0 +1,122 @@
+//! `lokt claim run`: run a command under a claim.
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::Duration;
+
+use lokt::ledger::{ClaimTerms, Claiming};
+use lokt::{ClaimGuard, Notice, OnLost, Warning};
+
+use super::super::guard::{WhenLost, cant_run};
+use super::super::ledger::place::Place;
+use super::super::waiting::{inbox, interrupted_at};
+use super::denied;
+use super::holder::claimant;
+use super::take::claim;
+use crate::args::{lease_seconds, parse_timeout, parse_ttl, waiting_time};
+use crate::context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report, say};
+use crate::show::{clean, quoted};
+
+/// Run a command under a claim, and give the claim back when it ends
+#[derive(clap::Parser)]
+#[command(
+    after_help = "The command gets LOKT_CLAIM_NODE, LOKT_CLAIM_TOKEN and LOKT_LEDGER_DIR in its environment. The claim is renewed while \
+    it runs. The exit code is the command's."
+)]
+pub(crate) struct Args {
+    /// The node
+    #[arg(id = "nodes", value_name = "NODE")]
+    node: String,
+    #[command(flatten)]
+    place: Place,
+    /// Claim it for this owner; otherwise `LOKT_OWNER`, or whoever is logged in
+    #[arg(long, value_name = "OWNER")]
+    owner: Option<String>,
+    /// How long the claim lasts without renewals (rounded up to seconds)
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
+    ttl: Option<Duration>,
+    /// Wait for it, for at most 10 minutes
+    #[arg(long)]
+    wait: bool,
+    /// Wait for it, for at most this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
+    timeout: Option<Duration>,
+    /// What to do when the claim is lost while the command runs
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    on_lost: WhenLost,
+    /// Claim it although events are missing or damaged, which may be claims
+    #[arg(long)]
+    force: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    let me = context::whoever(args.owner.as_deref())?;
+    let owner = me.owner.clone();
+    let ledger = args.place.open_as(me)?;
+    let mut inbox = inbox()?;
+    let terms = ClaimTerms { ttl_sec: lease_seconds(args.ttl), force: args.force, dry_run: false };
+    let timeout = waiting_time(args.wait, args.timeout);
+    let said = claim(&ledger, std::slice::from_ref(&args.node), &terms, timeout, Some(&mut inbox))?;
+    let claimed = match said.value {
+        Claiming::Claimed(claimed) => claimed,
+        Claiming::Denied { node, refused } => {
+            return Ok(denied::report(&node, &owner, &refused, format).warnings(said.warnings));
+        }
+        Claiming::Interrupted => {
+            let signal = inbox.ended_by().unwrap_or(0);
+            return Ok(interrupted_at("node", &args.node, signal, format).warnings(said.warnings));
+        }
+    };
+    for warning in said.warnings {
+        say(&format!("warning: {}\n", clean(&warning)));
+    }
+    let (program, rest) = args.command.split_first().expect("the parser wants a command");
+    let on_lost = args.on_lost.into();
+    let mut last = String::new();
+    let mut tell = |notice: &Notice<'_>| {
+        let text = format!("warning: {}\n", warning(notice, on_lost));
+        // A renewal that keeps failing fails several times a lease; once is enough.
+        if text != last {
+            say(&text);
+            last = text;
+        }
+    };
+    let guard = ClaimGuard::new(ledger, &claimed, args.force);
+    match guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell) {
+        Ok(code) => Ok(Report::new(Exit::Other(code))),
+        Err(error) => Err(cant_run(&args.command, &error, "claim")),
+    }
+}
+
+fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {
+    let node = quoted(notice.name);
+    match notice.warning {
+        Warning::Late { .. } => format!("the claim on node {node} was renewed late"),
+        Warning::RenewalFailed { why, .. } => {
+            format!("the claim on node {node} could not be renewed: {}; it is tried again", clean(why))
+        }
+        Warning::Lost { holder, stops, .. } => {
+            let who = match holder {
+                Some(holder) if holder.lives() => format!("it is claimed by {} now", claimant(&holder.hold)),
+                Some(_) => "it has expired".to_owned(),
+                None => "nobody has it any more".to_owned(),
+            };
+            let then = match (stops, on_lost) {
+                (true, _) => "; the command is being stopped",
+                (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
+                (false, _) => "; the command goes on",
+            };
+            format!("the claim on node {node} was lost: {who}{then}")
+        }
+        Warning::ReleaseFailed { why, .. } => {
+            format!("the claim on node {node} could not be given back: {}; it ends by itself", clean(why))
+        }
+        Warning::LeftBehind => "not waiting for what the command left behind".to_owned(),
+        Warning::Beside { what, .. } => clean(what),
+    }
+}

@@ -1,0 +1,65 @@
+//! What a command can run under, as far as the one who runs it needs to know: a hold of a lock, or a claim on a node.
+
+use std::sync::Arc;
+
+use lokt_core::guard::Outcome;
+
+use crate::grasp::{Grasp, Proof};
+use crate::locks::Said;
+use crate::sys::bell::Bell;
+
+/// Something that was granted, in the hand of the one who runs a command under it.
+pub(super) trait Kept {
+    /// What looks after it, from any thread.
+    fn minded(&self) -> Arc<dyn Minded>;
+    /// Gives it back.
+    fn release(self: Box<Self>) -> Said<Outcome>;
+    /// Leaves it to what the command left behind.
+    fn leave_to_heirs(&mut self) {}
+    /// Does anything that the command left behind keep it? Rings when nothing does any more.
+    fn has_heirs(&self, _bell: &Bell) -> bool {
+        false
+    }
+}
+
+/// Looks after something that was granted.
+pub(super) trait Minded: Send + Sync {
+    /// What it is called.
+    fn name(&self) -> &str;
+    /// Begins its lease anew.
+    fn renew(&self) -> Said<Outcome>;
+    /// Is it still ours? Cheap, and in nobody's way.
+    fn look(&self) -> Outcome;
+}
+
+impl Kept for Grasp {
+    fn minded(&self) -> Arc<dyn Minded> {
+        Arc::new(self.proof())
+    }
+
+    fn release(self: Box<Self>) -> Said<Outcome> {
+        Self::release(*self)
+    }
+
+    fn leave_to_heirs(&mut self) {
+        Self::leave_to_heirs(self);
+    }
+
+    fn has_heirs(&self, bell: &Bell) -> bool {
+        Self::has_heirs(self, bell)
+    }
+}
+
+impl Minded for Proof {
+    fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    fn renew(&self) -> Said<Outcome> {
+        Self::renew(self)
+    }
+
+    fn look(&self) -> Outcome {
+        Self::look(self)
+    }
+}

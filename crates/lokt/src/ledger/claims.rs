@@ -1,0 +1,334 @@
+//! Claims: exactly one agent has a node, until it says otherwise or its time is over.
+//!
+//! What is decided is decided about the ledger as it stands inside the lock, and the events that say so are added in the same hold of
+//! it. So an expired claim is ended and the next one made with nobody in between, and a reap never ends a claim that was extended in
+//! the last moment. Whoever waits is woken by changes of the directory and by the end of what it waits for.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use lokt_core::denial::Denial;
+use lokt_core::ledger::claiming::{self, Ended, Refused, Scene, Swept, Taken, check_node};
+use lokt_core::ledger::fold::Folded;
+use lokt_core::ledger::lock_file::LockFile;
+use lokt_core::ledger::seq::Seq;
+
+use super::Ledger;
+use super::answers::{ClaimEntry, ClaimTerms, Claimed, Claiming, How, Reaped, Releasing};
+use super::commit::{Compose, Need, Outcome, Piece, View};
+use crate::error::{Error, ErrorKind};
+use crate::locks::Said;
+use crate::sys::bell::sleep_on;
+use crate::wait::{Patience, Waiting};
+
+/// Who waits looks so often at what the kernel doesn't report: files in `locks`, another machine's events.
+const LOOK: Duration = Duration::from_secs(1);
+/// So often where the kernel reports nothing.
+const POLL: Duration = Duration::from_millis(100);
+
+/// May claims be judged by what was read? A missing or damaged event may have been one, so only for somebody who says so.
+pub(super) fn trusted(folded: &Folded, force: bool) -> Result<(), Error> {
+    let Some((_, first)) = folded.trouble.first().filter(|_| !force) else { return Ok(()) };
+    let more = match folded.trouble.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    let message = format!("the ledger has gaps or damaged events, which may be claims: {first}{more}");
+    Err(Error::new(ErrorKind::Damaged, message).hint("`lokt ledger doctor` says more; --force goes on without them"))
+}
+
+impl Ledger {
+    /// Claims the first of `nodes` that is free, waiting for it if asked to.
+    pub fn take(
+        &self,
+        nodes: &[String],
+        terms: &ClaimTerms,
+        patience: &mut Patience<'_>,
+    ) -> Result<Said<Claiming>, Error> {
+        self.check_names(nodes)?;
+        let mut odd = Vec::new();
+        let ttl_sec = self.ttl_sec(terms.ttl_sec, &mut odd)?;
+        let began_ms = self.now().monotonic_ms;
+        let timeout = patience.timeout.filter(|_| !terms.dry_run).unwrap_or_default();
+        loop {
+            let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
+            let left = timeout.saturating_sub(waited);
+            // Before the look, so that whatever happens after it wakes us.
+            let watch = if left.is_zero() { None } else { self.disk.changes("").ok() };
+            let mut warnings = odd.clone();
+            let refused = match self.try_take(nodes, ttl_sec, terms, &mut warnings) {
+                Ok(Ok(claimed)) => return Ok(Said { value: Claiming::Claimed(claimed), warnings }),
+                Ok(Err(refused)) => refused,
+                // Who waits goes on waiting: a busy ledger is nothing but another reason to.
+                Err(error) if error.kind() == ErrorKind::Busy && !left.is_zero() => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            if left.is_zero() || !(refused.is_empty() || refused.iter().any(|(_, refused)| may_end(refused))) {
+                let first = refused.into_iter().next();
+                let (node, refused) = first.unwrap_or_else(|| (String::new(), Refused::NoSuchNode));
+                return Ok(Said { value: Claiming::Denied { node, refused }, warnings });
+            }
+            let wait = Wait { refused: &refused, waited, left, watch };
+            if self.sleep(&wait, patience)? {
+                return Ok(Said { value: Claiming::Interrupted, warnings });
+            }
+        }
+    }
+
+    fn try_take(
+        &self,
+        nodes: &[String],
+        ttl_sec: u64,
+        terms: &ClaimTerms,
+        warnings: &mut Vec<String>,
+    ) -> Result<Result<Claimed, Vec<(String, Refused)>>, Error> {
+        let files = self.lock_files();
+        warnings.extend(files.warnings);
+        let decide = |scene: Scene<'_>| claiming::take(scene, nodes, ttl_sec);
+        let taken = self.judged(terms, &files.found, warnings, &|taken: &Taken| taken.drafts.clone(), &decide)?;
+        Ok(match taken {
+            Judged::Done(taken, seq) => Ok(self.claimed(taken, seq, ttl_sec)),
+            Judged::Denied(refused) => Err(refused),
+            Judged::Nothing => unreachable!("a claim is an event"),
+        })
+    }
+
+    /// Gives a claim a new end, counted from now. `token`: only if it is this one.
+    pub fn extend(&self, node: &str, token: Option<Seq>, terms: &ClaimTerms) -> Result<Said<Claiming>, Error> {
+        self.check_names(&[node.to_owned()])?;
+        let mut warnings = Vec::new();
+        let ttl_sec = self.ttl_sec(terms.ttl_sec, &mut warnings)?;
+        let decide = |scene: Scene<'_>| claiming::extend(scene, node, ttl_sec, token);
+        let value = match self.judged(terms, &[], &mut warnings, &|taken: &Taken| taken.drafts.clone(), &decide)? {
+            Judged::Done(taken, seq) => Claiming::Claimed(self.claimed(taken, seq, ttl_sec)),
+            Judged::Denied(refused) => Claiming::Denied { node: node.to_owned(), refused },
+            Judged::Nothing => unreachable!("an extension is an event"),
+        };
+        Ok(Said { value, warnings })
+    }
+
+    /// Ends a claim of ours. `token`: only if it is this one.
+    pub fn release(&self, node: &str, token: Option<Seq>, terms: &ClaimTerms) -> Result<Said<Releasing>, Error> {
+        self.check_names(&[node.to_owned()])?;
+        let mut warnings = Vec::new();
+        let decide = |scene: Scene<'_>| claiming::release(scene, node, token);
+        let value = match self.judged(terms, &[], &mut warnings, &|ended: &Ended| vec![ended.draft.clone()], &decide)? {
+            Judged::Done(ended, seq) => Releasing::Released { seq, token: ended.token },
+            Judged::Denied(refused) => Releasing::Denied(refused),
+            Judged::Nothing => unreachable!("a release is an event"),
+        };
+        Ok(Said { value, warnings })
+    }
+
+    /// Ends every claim that has expired.
+    pub fn reap(&self, terms: &ClaimTerms) -> Result<Said<Reaped>, Error> {
+        let mut warnings = Vec::new();
+        let decide = |scene: Scene<'_>| Ok::<_, Refused>(claiming::reap(scene));
+        let value = match self.judged(terms, &[], &mut warnings, &|swept: &Swept| swept.drafts.clone(), &decide)? {
+            Judged::Done(swept, seq) => {
+                let claims = swept.claims.into_iter().map(|(node, owner, token)| (node, owner, Some(token)));
+                Reaped { claims: claims.collect(), seq: Some(seq).filter(|_| !terms.dry_run) }
+            }
+            Judged::Denied(_) | Judged::Nothing => Reaped::default(),
+        };
+        Ok(Said { value, warnings })
+    }
+
+    /// Every claim, expired ones too.
+    pub fn claims(&self) -> Result<Said<Vec<ClaimEntry>>, Error> {
+        let head = self.catch_up()?;
+        let folded = self.folded(head.seq)?;
+        let now = self.now();
+        let files = self.lock_files();
+        let mut warnings: Vec<String> = folded.trouble.iter().map(|(_, what)| what.clone()).collect();
+        warnings.extend(unreadable(&folded));
+        warnings.extend(files.warnings);
+        let entry = |(node, claim): (&str, &lokt_core::ledger::claims::Claim)| ClaimEntry {
+            node: node.to_owned(),
+            holder: claim.holder(node, &now, &self.me),
+            lock_file: None,
+        };
+        let mut entries: Vec<ClaimEntry> = folded.table.iter().map(entry).collect();
+        entries.extend(files.found.iter().zip(files.paths).map(|(file, path)| ClaimEntry {
+            node: file.node.clone(),
+            holder: file.holder(&now, &self.me),
+            lock_file: Some(path),
+        }));
+        entries.sort_by(|one, other| in_order(&one.node, &other.node));
+        self.keep_what_was_read(Some(folded));
+        Ok(Said { value: entries, warnings })
+    }
+
+    fn check_names(&self, nodes: &[String]) -> Result<(), Error> {
+        let bad = |why: String| Err(Error::new(ErrorKind::BadEvent, why));
+        if nodes.is_empty() {
+            return bad("there is no node to claim".to_owned());
+        }
+        if self.me.owner.trim().is_empty() {
+            return bad("an owner's name must not be blank".to_owned());
+        }
+        match nodes.iter().find_map(|node| check_node(self.settings.style, node).err()) {
+            Some(why) => bad(why.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Decides about the ledger inside the lock and adds the events of what was decided. Of a dry run, says which number the last of them
+    /// would get.
+    fn judged<T, D>(
+        &self,
+        terms: &ClaimTerms,
+        files: &[LockFile],
+        warnings: &mut Vec<String>,
+        drafts: &dyn Fn(&T) -> Vec<lokt_core::ledger::draft::Draft>,
+        decide: &dyn Fn(Scene<'_>) -> Result<T, D>,
+    ) -> Result<Judged<T, D>, Error> {
+        let mut judge = Judge { ledger: self, force: terms.force, files, decide, drafts, decided: None, warning: None };
+        let outcome = if terms.dry_run {
+            match self.rehearse(&mut judge, warnings)? {
+                Ok((_, 0)) => Outcome::Nothing,
+                Ok((head, count)) => Outcome::Committed(head + count),
+                Err(denied) => Outcome::Denied(denied),
+            }
+        } else {
+            match self.commit(&mut judge, self.settings.chain, warnings, &mut |_, _| {})? {
+                Outcome::Committed(done) => Outcome::Committed(done.last.get()),
+                Outcome::Nothing => Outcome::Nothing,
+                Outcome::Denied(denied) => Outcome::Denied(denied),
+            }
+        };
+        warnings.extend(judge.warning);
+        Ok(match (outcome, judge.decided) {
+            (Outcome::Committed(last), Some(decided)) => Judged::Done(decided, Seq::new(last).unwrap_or(Seq::MAX)),
+            (Outcome::Denied(denied), _) => Judged::Denied(denied),
+            _ => Judged::Nothing,
+        })
+    }
+
+    fn claimed(&self, taken: Taken, seq: Seq, ttl_sec: u64) -> Claimed {
+        let how = match (taken.token, taken.from) {
+            (Some(_), _) => How::Refreshed,
+            (None, Some(from)) => How::TookOver { from },
+            (None, None) => How::New,
+        };
+        let (owner, token) = (self.me.owner.clone(), taken.token.unwrap_or(seq));
+        Claimed { node: taken.node, owner, seq, token, ttl_sec, expires_at: taken.expires_at, how }
+    }
+
+    /// Sleeps until it may be time for another look. True: the wait was interrupted.
+    fn sleep(&self, wait: &Wait<'_>, patience: &mut Patience<'_>) -> Result<bool, Error> {
+        if let (Some(tell), Some((name, denial))) = (patience.tell.as_mut(), wait.told()) {
+            tell(&Waiting { name, denial, ahead: 0, waited: wait.waited, left: wait.left });
+        }
+        let tick = if wait.watch.is_some() && !wait.refused.is_empty() { LOOK } else { POLL };
+        let nap = tick.min(wait.left).min(wait.ends_in().unwrap_or(tick));
+        let mut fds: Vec<_> = wait.watch.iter().filter(|_| !wait.refused.is_empty()).map(|fd| fd.as_fd()).collect();
+        fds.extend(patience.alarm.as_ref().map(|alarm| alarm.fd()));
+        let ready = sleep_on(&fds, nap).map_err(|error| Error::io("wait in", &self.path, error))?;
+        let alarmed = patience.alarm.is_some() && ready.last() == Some(&true);
+        Ok(alarmed && patience.alarm.as_mut().is_some_and(|alarm| alarm.went_off()))
+    }
+}
+
+/// What was decided, and what came of it.
+enum Judged<T, D> {
+    /// The last event has this number.
+    Done(T, Seq),
+    Denied(D),
+    Nothing,
+}
+
+/// Decides whenever it is asked how the ledger should go on.
+struct Judge<'j, T, D> {
+    ledger: &'j Ledger,
+    force: bool,
+    files: &'j [LockFile],
+    decide: &'j dyn Fn(Scene<'_>) -> Result<T, D>,
+    drafts: &'j dyn Fn(&T) -> Vec<lokt_core::ledger::draft::Draft>,
+    decided: Option<T>,
+    warning: Option<String>,
+}
+
+impl<T, D> Compose for Judge<'_, T, D> {
+    type Denied = D;
+
+    fn need(&self) -> Need {
+        Need::Fold
+    }
+
+    fn compose(&mut self, view: &mut View<'_>) -> Result<Result<Vec<Piece>, D>, Error> {
+        let folded = view.folded.as_deref().expect("it was asked for");
+        trusted(folded, self.force)?;
+        self.warning = unreadable(folded);
+        let scene = Scene {
+            style: self.ledger.settings.style,
+            table: &folded.table,
+            proof: folded.proof.as_ref(),
+            files: self.files,
+            now: view.now,
+            me: &self.ledger.me,
+            next: view.next,
+        };
+        Ok(match (self.decide)(scene) {
+            Ok(decided) => {
+                let pieces = (self.drafts)(&decided).into_iter().map(Piece::from).collect();
+                self.decided = Some(decided);
+                Ok(pieces)
+            }
+            Err(denied) => Err(denied),
+        })
+    }
+}
+
+/// What to say if the native program can't read its ledger any more.
+fn unreadable(folded: &Folded) -> Option<String> {
+    let (number, why) = folded.refusals.first()?;
+    Some(format!("the native program can't read this ledger: of event {number} it says that {why}"))
+}
+
+/// What somebody waits for.
+struct Wait<'w> {
+    /// Why none of the nodes can be had; none if the ledger was busy.
+    refused: &'w [(String, Refused)],
+    waited: Duration,
+    left: Duration,
+    watch: Option<OwnedFd>,
+}
+
+impl Wait<'_> {
+    /// The first that is told of.
+    fn told(&self) -> Option<(&str, &Denial)> {
+        self.refused.iter().find_map(|(node, refused)| match refused {
+            Refused::Hold(denial) => Some((node.as_str(), denial)),
+            _ => None,
+        })
+    }
+
+    /// When the first of them ends by itself.
+    fn ends_in(&self) -> Option<Duration> {
+        let left_ms = |(_, refused): &(String, Refused)| match refused {
+            Refused::Hold(denial) => denial.holder()?.left_ms(),
+            _ => None,
+        };
+        // The last millisecond is still its owner's.
+        self.refused.iter().filter_map(left_ms).min().map(|left_ms| Duration::from_millis(left_ms + 1))
+    }
+}
+
+/// Is it worth waiting for?
+fn may_end(refused: &Refused) -> bool {
+    match refused {
+        Refused::Hold(denial) => matches!(denial, Denial::Held(_)),
+        Refused::NotAvailable(_) => true,
+        Refused::NoSuchNode => false,
+    }
+}
+
+/// 1.2 comes before 1.10.
+fn in_order(one: &str, other: &str) -> std::cmp::Ordering {
+    let numbers = |node: &str| node.split('.').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<u64>>>();
+    match (numbers(one), numbers(other)) {
+        (Some(one), Some(other)) => one.cmp(&other),
+        _ => one.cmp(other),
+    }
+}

@@ -1,0 +1,447 @@
+//! The one way in which events are added.
+//!
+//! Whoever appends is a [`Compose`]: shown how the ledger stands, it says which events to add, or why none. It is asked before any lock
+//! is taken, and what it says is written and synced; inside the lock it is asked again only if the ledger has moved, and what it says
+//! then is written and synced there only if it is something else. So a plain event costs nobody else the time of its sync, and a
+//! decision is always about the ledger that it is added to.
+//!
+//! An event gets its name only if nothing has it. Whoever ignores the lock can be there first: then everything is listed, composed
+//! and tried again. When both locks are free the directory is synced; an event that was replaced until then is appended again. Only
+//! then it is acknowledged.
+
+use std::io;
+
+use lokt_core::ledger::chain::Leaf;
+use lokt_core::ledger::draft::{Added, Draft};
+use lokt_core::ledger::fold::Folded;
+use lokt_core::ledger::seq::Seq;
+use lokt_core::ledger::stored::Stored;
+use lokt_core::time::Moment;
+
+use super::Ledger;
+use super::answers::{Progress, Slot};
+use super::fold::Folder;
+use super::head::Head;
+use super::inside::Inside;
+use super::prepared::Prepared;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::sys::disk::Stamp;
+
+/// So often somebody who ignores the lock may be faster before it is no accident.
+const RERUNS_MAX: usize = 3;
+/// So often an event may be replaced before it is acknowledged.
+const ATTEMPTS_MAX: usize = 3;
+/// What was composed this long ago says when it was asked for, not when it happened.
+const FRESH_MS: u64 = 1_000;
+/// So many events after the cache, it is worth a lock to keep what was read.
+const WORTH_KEEPING: u64 = 256;
+
+/// What a composer must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Need {
+    /// Nothing: it adds the same to any ledger.
+    Nothing,
+    /// The highest number.
+    Head,
+    /// What all events say.
+    Fold,
+}
+
+/// How a ledger stands.
+pub(crate) struct View<'v> {
+    /// The highest number, not counting a filler that our own take-over added.
+    pub(crate) head: u64,
+    /// The number that the next event gets.
+    pub(crate) next: Seq,
+    /// What the events say, for those who need it.
+    pub(crate) folded: Option<&'v mut Folded>,
+    /// The time to compose for.
+    pub(crate) now: Moment,
+}
+
+/// An event to be added.
+pub(crate) struct Piece {
+    pub(crate) draft: Draft,
+    /// The key that it is known by.
+    pub(crate) id: Option<String>,
+    /// The claim under which it is added.
+    pub(crate) token: Option<Seq>,
+}
+
+impl From<Draft> for Piece {
+    fn from(draft: Draft) -> Self {
+        Self { draft, id: None, token: None }
+    }
+}
+
+/// Says what to add. Must be pure: it may be asked several times.
+pub(crate) trait Compose {
+    /// Why nothing is to be added.
+    type Denied;
+    /// What it must know.
+    fn need(&self) -> Need;
+    /// Which events to add; none is an answer, too.
+    fn compose(&mut self, view: &mut View<'_>) -> Result<Result<Vec<Piece>, Self::Denied>, Error>;
+    /// The first so many of the last composition have been published; it will be asked for the rest.
+    fn published(&mut self, _count: usize) {}
+    /// These of the last composition were replaced before they could be acknowledged; it will be asked for them.
+    fn lost(&mut self, _which: &[usize]) {}
+}
+
+/// Events that were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Committed {
+    /// The first number of the last composition.
+    pub(crate) first: Seq,
+    /// Its last.
+    pub(crate) last: Seq,
+    /// The number that was filled.
+    pub(crate) filler: Option<Seq>,
+}
+
+/// What came of it.
+pub(crate) enum Outcome<T, D> {
+    /// Added.
+    Committed(T),
+    /// There was nothing to add.
+    Nothing,
+    /// Not to be added.
+    Denied(D),
+}
+
+/// Events that have their names, but aren't acknowledged.
+struct Published {
+    first: Seq,
+    filler: Option<Seq>,
+    /// The file of each.
+    stamps: Vec<Stamp>,
+}
+
+impl Published {
+    fn last(&self) -> Seq {
+        Seq::new(self.first.get() + (self.stamps.len() as u64).saturating_sub(1)).unwrap_or(Seq::MAX)
+    }
+}
+
+/// How the ledger stood when it was composed for.
+struct Standing {
+    head: Head,
+    folded: Option<Folded>,
+    now: Moment,
+}
+
+impl Ledger {
+    pub(crate) fn folder(&self) -> Folder<'_> {
+        Folder { disk: &*self.disk, root: &self.path, style: self.settings.style }
+    }
+
+    /// Says what would be added, without adding anything: after which number, and how many events.
+    pub(crate) fn rehearse<C: Compose>(
+        &self,
+        composer: &mut C,
+        warnings: &mut Vec<String>,
+    ) -> Result<Result<(u64, u64), C::Denied>, Error> {
+        let mut standing = self.standing(composer.need().max(Need::Head))?;
+        warnings.extend(standing.head.warning(self));
+        Ok(match self.composed(composer, &mut standing, None)? {
+            Ok(pieces) => {
+                self.rendered(&pieces, &standing, None, false)?;
+                Ok((standing.head.seq, pieces.len() as u64))
+            }
+            Err(denied) => Err(denied),
+        })
+    }
+
+    /// Adds what `composer` says. `chained`: with the chain.
+    pub(crate) fn commit<C: Compose>(
+        &self,
+        composer: &mut C,
+        chained: bool,
+        warnings: &mut Vec<String>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Outcome<Committed, C::Denied>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let published = match self.publish(composer, chained, warnings, progress)? {
+                Outcome::Committed(published) => published,
+                Outcome::Nothing => return Ok(Outcome::Nothing),
+                Outcome::Denied(denied) => return Ok(Outcome::Denied(denied)),
+            };
+            let (first, last) = (published.first, published.last());
+            self.keep_events(first, last);
+            self.disk.sync_dir("").map_err(|error| self.not_durable(first, last, &error))?;
+            let lost = self.replaced(&published)?;
+            if lost.is_empty() {
+                return Ok(Outcome::Committed(Committed { first, last, filler: published.filler }));
+            }
+            for nth in &lost {
+                let seq = first.get() + *nth as u64;
+                warnings.push(format!("event {seq} was replaced by another program at once, and is appended again"));
+            }
+            composer.lost(&lost);
+        }
+        let message = format!("another program replaces events in {} as soon as they are there", self.path.display());
+        Err(Error::new(ErrorKind::Busy, message).hint("`lokt ledger verify` names what was replaced"))
+    }
+
+    /// Prepares outside, publishes inside.
+    fn publish<C: Compose>(
+        &self,
+        composer: &mut C,
+        chained: bool,
+        warnings: &mut Vec<String>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Outcome<Published, C::Denied>, Error> {
+        let need = if chained { Need::Fold } else { composer.need() };
+        let mut standing = self.standing(need)?;
+        let pieces = match self.composed(composer, &mut standing, None)? {
+            Ok(pieces) => pieces,
+            Err(denied) => {
+                self.keep_what_was_read(standing.folded);
+                return Ok(Outcome::Denied(denied));
+            }
+        };
+        if pieces.is_empty() {
+            return Ok(Outcome::Nothing);
+        }
+        let mut prepared = self.prepare(self.rendered(&pieces, &standing, None, chained)?, progress)?;
+
+        let mut inside = self.enter()?;
+        warnings.append(&mut inside.warnings);
+        if !self.is_settled {
+            self.settle()?;
+        }
+        let mut head = self.catch_up()?;
+        if head.is_listed() {
+            self.sweep();
+        }
+        let filler = if inside.owes_filler { Some(self.fill(&mut head)?) } else { None };
+        for rerun in 0..=RERUNS_MAX {
+            let is_other = standing.folded.as_ref().is_some_and(|folded| !self.folder().holds(folded));
+            let is_moved = is_other || (need >= Need::Head && head.seq != standing.head.seq);
+            if is_moved || rerun > 0 || filler.is_some() {
+                self.move_on(&mut standing, &head, is_other || rerun > 0)?;
+                let pieces = match self.composed(composer, &mut standing, filler)? {
+                    Ok(pieces) => pieces,
+                    Err(denied) => {
+                        self.close(&mut inside, &mut head)?;
+                        warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)));
+                        return Ok(Outcome::Denied(denied));
+                    }
+                };
+                if pieces.is_empty() {
+                    self.close(&mut inside, &mut head)?;
+                    warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)));
+                    return Ok(Outcome::Nothing);
+                }
+                let events = self.rendered(&pieces, &standing, filler, chained)?;
+                if events != prepared.events {
+                    prepared = self.prepare(events, progress)?;
+                }
+            }
+            let (stamps, ended) = self.publish_all(&prepared, &head);
+            let count = stamps.len();
+            let first = Seq::new(head.seq + 1).ok_or_else(|| self.is_full())?;
+            if let Err(error) = ended {
+                if error.kind() == io::ErrorKind::AlreadyExists && rerun < RERUNS_MAX {
+                    composer.published(count);
+                    head = self.listed()?;
+                    continue;
+                }
+                return Err(self.not_all(first, count, prepared.events.len(), error));
+            }
+            head.seq += count as u64;
+            inside.owes_filler = false;
+            warnings.extend(head.warning(self));
+            let mut note = || {
+                if let Some(folded) = &mut standing.folded {
+                    // What can't be read now is read by whoever asks next.
+                    if self.folder().fold_on(folded, head.seq).is_ok() {
+                        self.folder().keep(folded);
+                    }
+                }
+            };
+            warnings.extend(inside.leave(&head, count as u64, &mut note));
+            return Ok(Outcome::Committed(Published { first, filler, stamps }));
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// How the ledger stands, as far as somebody needs to know.
+    fn standing(&self, need: Need) -> Result<Standing, Error> {
+        let head = if need >= Need::Head { self.catch_up()? } else { Head::default() };
+        let folded = if need >= Need::Fold { Some(self.folded(head.seq)?) } else { None };
+        Ok(Standing { head, folded, now: self.now() })
+    }
+
+    /// What all events up to `head` say.
+    pub(crate) fn folded(&self, head: u64) -> Result<Folded, Error> {
+        let mut folded = self.folder().cached();
+        if folded.through > head {
+            folded = Folded::new(self.settings.style);
+        }
+        self.folder().fold_on(&mut folded, head)?;
+        Ok(folded)
+    }
+
+    /// Inside the lock: how it stands now. `is_other`: what was read before doesn't hold any more.
+    fn move_on(&self, standing: &mut Standing, head: &Head, is_other: bool) -> Result<(), Error> {
+        let now = self.now();
+        if now.boottime_ms.saturating_sub(standing.now.boottime_ms) > FRESH_MS {
+            standing.now = now;
+        }
+        if let Some(folded) = &mut standing.folded {
+            if is_other || folded.through > head.seq {
+                *folded = self.folded(head.seq)?;
+            } else {
+                self.folder().fold_on(folded, head.seq)?;
+            }
+        }
+        standing.head = head.clone();
+        Ok(())
+    }
+
+    fn composed<C: Compose>(
+        &self,
+        composer: &mut C,
+        standing: &mut Standing,
+        filler: Option<Seq>,
+    ) -> Result<Result<Vec<Piece>, C::Denied>, Error> {
+        let next = Seq::new(standing.head.seq + 1).ok_or_else(|| self.is_full())?;
+        let head =
+            filler.filter(|filler| filler.get() == standing.head.seq).map_or(standing.head.seq, |seq| seq.get() - 1);
+        composer.compose(&mut View { head, next, folded: standing.folded.as_mut(), now: standing.now })
+    }
+
+    /// The bytes of the events that are to follow the standing.
+    fn rendered(
+        &self,
+        pieces: &[Piece],
+        standing: &Standing,
+        filler: Option<Seq>,
+        chained: bool,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let style = self.settings.style;
+        let mut chain = standing.folded.as_ref().map(|folded| folded.chain).filter(|_| chained);
+        let mut filler = filler.filter(|filler| filler.get() == standing.head.seq);
+        let mut events = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let digest = chain.as_ref().map(|chain| chain.for_next(filler));
+            let added =
+                Added { id: piece.id.as_deref(), token: piece.token, filler: filler.take(), chain: digest.as_ref() };
+            let bad = |why: String| Error::new(ErrorKind::BadEvent, why);
+            let bytes = piece.draft.render(style, standing.now.wall, added).map_err(|error| bad(error.0))?;
+            if let Some(chain) = &mut chain {
+                let stored = Stored::parse(&bytes).map_err(|error| bad(error.0))?;
+                chain.push(Leaf::event(&stored, &bytes));
+            }
+            events.push(bytes);
+        }
+        Ok(events)
+    }
+
+    /// Publishes what is prepared after `head`. Gives the files of those that have their names, and what ended it early.
+    fn publish_all(&self, prepared: &Prepared<'_>, head: &Head) -> (Vec<Stamp>, io::Result<()>) {
+        let mut stamps = Vec::with_capacity(prepared.events.len());
+        for nth in 0..prepared.events.len() {
+            let seq = Seq::new(head.seq + 1 + nth as u64);
+            let published = seq.ok_or_else(|| io::ErrorKind::FileTooLarge.into()).and_then(|seq| {
+                let stamp = prepared.stamp(nth)?;
+                prepared.publish(nth, &self.file(seq))?;
+                Ok(stamp)
+            });
+            match published {
+                Ok(stamp) => stamps.push(stamp),
+                Err(error) => return (stamps, Err(error)),
+            }
+        }
+        (stamps, Ok(()))
+    }
+
+    /// Fills the number that a writer whose lock was taken over was about to use: what it puts there when it comes back replaces nothing
+    /// of ours. Always a new number, even if the head is a filler already: that one may have been for another writer.
+    pub(super) fn fill(&self, head: &mut Head) -> Result<Seq, Error> {
+        for _ in 0..=RERUNS_MAX {
+            let seq = Seq::new(head.seq + 1).ok_or_else(|| self.is_full())?;
+            // What a late writer may replace is named by the event after it, so that everybody knows why.
+            let filler = self.filler_at(head.seq)?;
+            let draft = Draft::filler(self.settings.style);
+            let bytes = draft.render(self.settings.style, self.now().wall, Added { filler, ..Added::default() });
+            let bytes = bytes.map_err(|error| Error::new(ErrorKind::BadEvent, error.0))?;
+            let prepared = self.prepare(vec![bytes], &mut |_, _| {})?;
+            match self.publish_all(&prepared, head).1 {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => *head = self.listed()?,
+                Err(error) => return Err(Error::io("write", &self.at(&self.file(seq)), error)),
+                Ok(()) => {
+                    head.seq = seq.get();
+                    return Ok(seq);
+                }
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, format!("another program writes to {} without a lock", self.path.display())))
+    }
+
+    /// A take-over after which nothing is to be added ends with a second filler, which names the first.
+    pub(super) fn close(&self, inside: &mut Inside<'_>, head: &mut Head) -> Result<(), Error> {
+        if inside.owes_filler {
+            self.fill(head)?;
+            self.disk.sync_dir("").at("sync", &self.path, "")?;
+            inside.owes_filler = false;
+        }
+        Ok(())
+    }
+
+    /// The number, if a filler is there.
+    fn filler_at(&self, number: u64) -> Result<Option<Seq>, Error> {
+        let Some(seq) = Seq::new(number) else { return Ok(None) };
+        let Slot::Event(bytes) = self.read(seq)? else { return Ok(None) };
+        Ok(Stored::parse(&bytes).is_ok_and(|event| event.is_filler()).then_some(seq))
+    }
+
+    /// Which of the published events aren't there any more.
+    fn replaced(&self, published: &Published) -> Result<Vec<usize>, Error> {
+        let mut lost = Vec::new();
+        for (nth, stamp) in published.stamps.iter().enumerate() {
+            let Some(seq) = Seq::new(published.first.get() + nth as u64) else { continue };
+            let file = self.file(seq);
+            let there = self.disk.stamp(&file).at("look at", &self.path, &file)?;
+            if there.map(|there| (there.dev, there.ino)) != Some((stamp.dev, stamp.ino)) {
+                lost.push(nth);
+            }
+        }
+        Ok(lost)
+    }
+
+    fn keep(&self, folded: &mut Option<Folded>) {
+        if let Some(folded) = folded {
+            self.folder().keep(folded);
+        }
+    }
+
+    /// Without a lock so far: takes the mutex to keep what was read, if that was much.
+    pub(crate) fn keep_what_was_read(&self, folded: Option<Folded>) {
+        let Some(mut folded) = folded.filter(|folded| folded.through - folded.kept >= WORTH_KEEPING) else { return };
+        if let Ok(_mutex) = crate::sys::mutex::Inside::enter(&*self.disk, std::time::Duration::ZERO) {
+            self.folder().keep(&mut folded);
+        }
+    }
+
+    fn is_full(&self) -> Error {
+        Error::new(ErrorKind::Unusable, format!("{} has no numbers left", self.path.display()))
+    }
+
+    fn not_all(&self, first: Seq, count: usize, of: usize, error: io::Error) -> Error {
+        let next = Seq::new(first.get() + count as u64).unwrap_or(Seq::MAX);
+        let attempt = match count {
+            0 => "write".to_owned(),
+            _ => format!("after {count} of {of} events, from event {first} on, write"),
+        };
+        Error::io(&attempt, &self.at(&self.file(next)), error)
+    }
+
+    fn not_durable(&self, first: Seq, last: Seq, error: &io::Error) -> Error {
+        let which = if first == last { format!("event {first} is") } else { format!("events {first} to {last} are") };
+        let message =
+            format!("{which} written, but may not survive a power cut: sync {}: {error}", self.path.display());
+        Error::new(ErrorKind::Io, message).hint("an append with --id can be repeated without writing it twice")
+    }
+}

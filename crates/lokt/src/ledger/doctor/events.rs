@@ -1,0 +1,138 @@
+//! Gaps, damage, and events that were replaced or that the native program refuses.
+
+use lokt_core::ledger::proof::Proof;
+use lokt_core::ledger::seq::{Seq, Style};
+
+use super::{Finding, Repair};
+use crate::error::Error;
+use crate::ledger::Ledger;
+use crate::ledger::answers::Progress;
+use crate::ledger::census::Names;
+use crate::ledger::look::{Kept, Look, Seen, What};
+use crate::parallel;
+
+/// So many events are in memory at a time.
+const BLOCK: usize = 4096;
+/// A longer gap isn't filled: somebody made a number up.
+const FILLED_MAX: u64 = 1024;
+const NO_OP: &str = "put an event that says nothing in its place, and keep it in .lokt/aside";
+
+impl Ledger {
+    pub(super) fn event_findings(
+        &self,
+        names: &Names,
+        warnings: &mut Vec<String>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<Finding>, Error> {
+        let look = Look::new(self)?;
+        let mut findings = Vec::new();
+        for (first, last) in names.gaps() {
+            findings.extend(self.gap_findings(&look, first, last));
+        }
+        let mut proof = (self.settings.style == Style::Native).then(Proof::new);
+        let total = names.numbers.len() as u64;
+        let mut done = 0;
+        for block in names.numbers.chunks(BLOCK) {
+            for seen in parallel::map(block, |number| look.at(*number)) {
+                findings.extend(self.event_finding(&seen, proof.as_mut(), warnings));
+            }
+            done += block.len() as u64;
+            progress(done, total);
+        }
+        findings.sort_by_key(|finding| finding.problem.seq);
+        Ok(findings)
+    }
+
+    /// A gap, cut where events of ours can be brought back.
+    fn gap_findings(&self, look: &Look<'_>, first: u64, last: u64) -> Vec<Finding> {
+        let too_long = last - first >= FILLED_MAX;
+        if too_long {
+            let message = format!("events {first} to {last} are missing");
+            let finding = Finding::new("gap", message);
+            let hint = format!(
+                "nobody wrote that many: is {} one of this ledger's?",
+                Seq::new(last + 1).map(|seq| self.file(seq)).unwrap_or_default()
+            );
+            return Seq::new(first)
+                .map(|seq| finding.at(seq, self.at(&self.file(seq))).hint(hint))
+                .into_iter()
+                .collect();
+        }
+        let mut findings: Vec<Finding> = Vec::new();
+        let mut run: Option<(Seq, Seq)> = None;
+        for seq in (first..=last).filter_map(Seq::new) {
+            if look.ours(seq).is_some() {
+                findings.extend(run.take().map(|(first, last)| self.gap(first, last)));
+                let message = format!("event {seq} is missing, and lokt has its second name");
+                findings.push(
+                    Finding::new("gap", message)
+                        .at(seq, self.at(&self.file(seq)))
+                        .hint("another program removed it")
+                        .repair(Repair::Restore(seq), "bring it back"),
+                );
+            } else {
+                run = Some((run.map_or(seq, |(first, _)| first), seq));
+            }
+        }
+        findings.extend(run.map(|(first, last)| self.gap(first, last)));
+        findings
+    }
+
+    fn gap(&self, first: Seq, last: Seq) -> Finding {
+        let message = if first == last {
+            format!("event {first} is missing")
+        } else {
+            format!("events {first} to {last} are missing")
+        };
+        Finding::new("gap", message)
+            .at(first, self.at(&self.file(first)))
+            .hint("look for it in a copy first: it may have been a claim, and a filled gap is none any more")
+            .repair(Repair::Fill(first, last), "fill it with an event that says nothing")
+    }
+
+    fn event_finding(&self, seen: &Seen, proof: Option<&mut Proof>, warnings: &mut Vec<String>) -> Option<Finding> {
+        let seq = seen.seq;
+        let refusal = match &seen.what {
+            What::Event(event) => proof.and_then(|proof| proof.apply(seq, event).err()),
+            _ => None,
+        };
+        let path = self.at(&self.file(seq));
+        let found = |code, message: String| Finding::new(code, message).at(seq, path.clone());
+        let no_op = |finding: Finding| finding.repair(Repair::Neutralise(seq), NO_OP);
+        let finding = match (&seen.what, seen.kept, refusal) {
+            (_, Kept::Other, _) => {
+                found("replaced", format!("event {seq} isn't the one that lokt wrote: another program replaced it"))
+                    .hint("what stands there now is kept in .lokt/aside; append it again if it is wanted")
+                    .repair(Repair::Restore(seq), "bring back what lokt wrote")
+            }
+            (What::Damaged(damage), _, _) => no_op(
+                found("damaged", format!("event {seq} is damaged: it {damage}"))
+                    .hint("look for it in a copy first: it may have been a claim"),
+            ),
+            (What::Unreadable(why), _, _) => {
+                found("unreadable", format!("event {seq} can't be read: {why}")).hint("its owner can make it readable")
+            }
+            (What::Event(_), _, Some(why)) => no_op(found(
+                "refused",
+                format!("the native program refuses the whole ledger because of event {seq}: {why}"),
+            )),
+            (What::Event(_), _, None) if seen.misread => {
+                let message = format!(
+                    "the native program refuses the whole ledger because of event {seq}: it takes something else for its type"
+                );
+                found("misread", message).hint("write `type` as its first member, as plain text, and keep a copy")
+            }
+            (What::Event(event), kept, None) => {
+                if kept == Kept::Late {
+                    warnings.push(format!("event {seq} came late, in a place that was kept free for it"));
+                }
+                if event.repaired().is_some() {
+                    warnings.push(format!("event {seq} stands for one that was repaired"));
+                }
+                return None;
+            }
+            (What::Gone, _, _) => return None,
+        };
+        Some(finding)
+    }
+}

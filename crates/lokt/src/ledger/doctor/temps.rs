@@ -1,0 +1,50 @@
+//! Files that were left behind by writers.
+//!
+//! Other programs write `.event-*.tmp` inside the lock and rename them, so one that is there while nobody has the lock is nobody's. Ours
+//! (`.lokt-*.tmp`, where the file system can't do without) are locked for as long as their writer lives.
+
+use lokt_core::ledger::writer_lock::LOCK;
+
+use super::{Finding, Repair, Where};
+use crate::error::{At as _, Error};
+use crate::ledger::Ledger;
+
+impl Ledger {
+    pub(super) fn temp_findings(&self, from: Where) -> Result<Vec<Finding>, Error> {
+        let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+        let listed = self.disk.each_name("", &mut |name| match name.strip_suffix(".tmp") {
+            Some(stem) if stem.starts_with(".event-") => theirs.push(name.to_owned()),
+            Some(stem) if stem.starts_with(".lokt-") => ours.push(name.to_owned()),
+            _ => {}
+        });
+        listed.at("list", &self.path, "")?;
+        ours.retain(|name| self.disk.probe(name).is_ok_and(|found| found.is_some_and(|file| !file.locked)));
+        let mut findings = Vec::new();
+        // While somebody else is inside, they are at work. One that was there before nobody was, and still is, was left behind.
+        if from == Where::Outside && self.disk.stamp(LOCK).at("look at", &self.path, LOCK)?.is_some() {
+            theirs.clear();
+        }
+        theirs.retain(|name| self.disk.stamp(name).is_ok_and(|there| there.is_some()));
+        if !theirs.is_empty() {
+            findings.push(self.temps(theirs, "that other programs left behind"));
+        }
+        if !ours.is_empty() {
+            findings.push(self.temps(ours, "that lokt left behind when it was killed"));
+        }
+        Ok(findings)
+    }
+
+    fn temps(&self, mut names: Vec<String>, whose: &str) -> Finding {
+        names.sort_unstable();
+        let what = match names.as_slice() {
+            [one] => format!("a temporary file {whose}: {one}"),
+            [first, ..] => format!("{} temporary files {whose}, the first: {first}", names.len()),
+            [] => String::new(),
+        };
+        let path = self.at(names.first().map_or("", String::as_str));
+        Finding::new("temp", what)
+            .path(path)
+            .hint("they hold events that were never published")
+            .repair(Repair::Remove(names), "remove what nobody is writing, inside the lock")
+    }
+}

@@ -1,0 +1,252 @@
+//! Both locks of a ledger, held: our own mutex, and the lock that all programs share.
+//!
+//! Our processes queue on the mutex (a `flock` on the directory, which the kernel drops when its holder dies), so at most one of them looks
+//! at `ledger.lock` at a time. It is linked complete from a file without a name: nobody ever finds it empty. Signals are kept away from
+//! the moment it is ours; while others have it, Ctrl-C works, because nothing has happened yet.
+
+use std::time::Duration;
+
+use lokt_core::ledger::writer_lock::{LOCK, NOTE, Note, Verdict};
+
+use super::Ledger;
+use super::head::Head;
+use super::settings::STATE;
+use super::takeover::{Found, Taken};
+use crate::error::{At as _, Error, ErrorKind, joined};
+use crate::sys::bell::sleep_on;
+use crate::sys::disk::{Entry, NoMutex, Stamp, Unlock};
+use crate::sys::signals::Blocked;
+
+/// On which boot a lock was taken over from somebody who may come back.
+const WARY: &str = ".lokt/wary";
+const WARY_BYTES_MAX: usize = 4096;
+/// So often the lock may be there when it is wanted and gone when it is looked at, before we wait for it.
+const RELEASES_MAX: u64 = 64;
+/// A lock file of ours is for us alone to read, as documented.
+const LOCK_MODE: u32 = 0o600;
+
+/// Inside: nobody else writes, of those who ask.
+pub(crate) struct Inside<'l> {
+    ledger: &'l Ledger,
+    lock: Option<Lock>,
+    /// A writer that may come back was inside when it was stopped: its number must be filled.
+    pub(super) owes_filler: bool,
+    pub(crate) warnings: Vec<String>,
+    mutex: Option<Box<dyn Unlock>>,
+    _signals: Blocked,
+    _stops: Blocked,
+}
+
+/// The lock file or directory that is ours.
+pub(super) struct Lock {
+    pub(super) stamp: Stamp,
+    pub(super) kind: Kind,
+}
+
+/// Where the lock directory of a nonce was made, and what it displaced is until it has been looked at.
+pub(super) fn dir_of(nonce: &str) -> String {
+    format!("{STATE}/lock-{nonce}")
+}
+
+/// A directory that isn't empty can't be removed by those who release what isn't theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Directory,
+}
+
+impl Ledger {
+    /// Takes both locks.
+    pub(crate) fn enter(&self) -> Result<Inside<'_>, Error> {
+        let began_ms = self.now().monotonic_ms;
+        let stops = Blocked::stops();
+        let mutex = self.disk.lock(self.patience.timeout).map_err(|failure| self.no_mutex(failure))?;
+        let kind = if self.is_wary() { Kind::Directory } else { Kind::File };
+        let mut watched = None;
+        for attempt in 0_u64.. {
+            let signals = Blocked::all();
+            let taken = match self.try_lock(kind)? {
+                Some(lock) => Some(Taken { lock, owes_filler: false, warnings: Vec::new() }),
+                None => match self.look_at_lock(&mut watched)? {
+                    // Released in this instant.
+                    None => None,
+                    Some(found) => match found.verdict {
+                        Verdict::Dead => self.replace_dead(&found)?,
+                        Verdict::Stale => self.take_over(&found)?,
+                        Verdict::Held => None,
+                    },
+                },
+            };
+            let Some(taken) = taken else {
+                drop(signals);
+                self.wait_for(watched.as_ref(), began_ms, attempt)?;
+                continue;
+            };
+            return Ok(Inside {
+                ledger: self,
+                lock: Some(taken.lock),
+                owes_filler: taken.owes_filler,
+                warnings: taken.warnings,
+                mutex: Some(mutex),
+                _signals: signals,
+                _stops: stops,
+            });
+        }
+        unreachable!("an endless loop is left from its inside")
+    }
+
+    /// Was a lock taken over on this boot? Its writer may come back and release a lock that isn't its own: of ours, only directories
+    /// withstand that.
+    fn is_wary(&self) -> bool {
+        match self.disk.read(WARY, WARY_BYTES_MAX) {
+            Ok(Entry::Missing) => false,
+            Ok(Entry::File(content)) => {
+                let boot_id = content.bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                self.me.boot_id.as_ref().is_none_or(|ours| boot_id == ours.as_bytes())
+            }
+            _ => true,
+        }
+    }
+
+    /// Be wary from now on, whatever becomes of us.
+    pub(super) fn beware(&self) -> Result<(), Error> {
+        let boot_id = self.me.boot_id.as_deref().unwrap_or_default();
+        self.disk.overwrite(WARY, format!("{boot_id}\n").as_bytes()).at("write", &self.path, WARY)
+    }
+
+    /// Makes the lock, unless something has its name.
+    fn try_lock(&self, kind: Kind) -> Result<Option<Lock>, Error> {
+        let made = match kind {
+            Kind::File => self.link_lock(LOCK, self.random()?, None),
+            Kind::Directory => {
+                let dir = self.make_lock_dir(None)?;
+                let made = self.disk.rename_new(&dir, LOCK);
+                if made.is_err() {
+                    self.clear_dir(&dir);
+                }
+                made
+            }
+        };
+        match made {
+            Ok(()) => Ok(Some(self.lock_made(kind)?)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(Error::io("make", &joined(&self.path, LOCK), error)),
+        }
+    }
+
+    /// Puts a complete lock file at `path`.
+    pub(super) fn link_lock(&self, path: &str, nonce: u128, took_over: Option<String>) -> std::io::Result<()> {
+        let note = Note { took_over, ..Note::of(&self.me, self.now().wall, nonce) }.render();
+        self.disk.unnamed(&note, LOCK_MODE)?.link(path)
+    }
+
+    /// A directory that is a lock of ours, complete, still in our own state.
+    pub(super) fn make_lock_dir(&self, took_over: Option<String>) -> Result<String, Error> {
+        let nonce = self.random()?;
+        let note = Note { took_over, ..Note::of(&self.me, self.now().wall, nonce) }.render();
+        let dir = dir_of(&format!("{nonce:032x}"));
+        self.disk.make_dir(&dir).at("make", &self.path, &dir)?;
+        let file = format!("{dir}/{NOTE}");
+        self.disk.create(&file, &note).at("write", &self.path, &file)?;
+        Ok(dir)
+    }
+
+    /// The lock that was just made.
+    pub(super) fn lock_made(&self, kind: Kind) -> Result<Lock, Error> {
+        let stamp = self.disk.stamp(LOCK).at("look at", &self.path, LOCK)?;
+        let gone =
+            || Error::new(ErrorKind::Busy, format!("{} was removed by another program", self.at(LOCK).display()));
+        Ok(Lock { stamp: stamp.ok_or_else(gone)?, kind })
+    }
+
+    /// Removes a lock directory of ours that nobody sees as a lock any more.
+    pub(super) fn clear_dir(&self, dir: &str) {
+        let _ = self.disk.remove(&format!("{dir}/{NOTE}"));
+        let _ = self.disk.remove_dir(dir);
+    }
+
+    fn wait_for(&self, found: Option<&Found>, began_ms: u64, attempt: u64) -> Result<(), Error> {
+        // It was released in this instant: tried again at once, unless that goes on and on.
+        if found.is_none() && attempt < RELEASES_MAX {
+            return Ok(());
+        }
+        let waited_ms = self.now().monotonic_ms.saturating_sub(began_ms);
+        let timeout_ms = u64::try_from(self.patience.timeout.as_millis()).unwrap_or(u64::MAX);
+        let poll = self.patience.poll.max(Duration::from_millis(1));
+        // By the clock, and by count where the clock stands.
+        let attempts_max = timeout_ms / u64::try_from(poll.as_millis()).unwrap_or(1).max(1);
+        if waited_ms >= timeout_ms || attempt > attempts_max.saturating_mul(4) {
+            found.inspect(|found| self.note_sighting(found));
+            let who = found.map_or_else(|| "others are always faster".to_owned(), |found| found.describe(self));
+            return Err(self.timed_out(&who));
+        }
+        let left = Duration::from_millis(timeout_ms - waited_ms);
+        sleep_on(&[], poll.min(left)).at("wait for", &self.path, LOCK)?;
+        Ok(())
+    }
+
+    fn no_mutex(&self, failure: NoMutex) -> Error {
+        match failure {
+            NoMutex::Io(source) => Error::io("lock", &self.path, source),
+            NoMutex::Busy(who) => self.timed_out(&format!("it is held by {who}")),
+        }
+    }
+
+    fn timed_out(&self, who: &str) -> Error {
+        let message = format!("timeout waiting for lock: {} is busy: {who}", self.path.display());
+        Error::new(ErrorKind::Busy, message)
+            .hint("try again; `lokt ledger doctor` explains the lock, --timeout waits longer")
+    }
+}
+
+impl Inside<'_> {
+    /// Gives the shared lock back, notes the head, after `appended` more events, and what `note` notes, and gives our own back.
+    pub(super) fn leave(mut self, head: &Head, appended: u64, note: &mut dyn FnMut()) -> Vec<String> {
+        self.unlock();
+        self.ledger.note_head(head, appended);
+        note();
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn unlock(&mut self) {
+        let Some(lock) = self.lock.take() else { return };
+        // Whoever frees the name before that number is filled gives it to the next one, and the late writer replaces what that writes.
+        if self.owes_filler {
+            return;
+        }
+        if let Err(why) = self.ledger.give_back(&lock) {
+            self.warnings.push(why);
+        }
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.unlock();
+        if let Some(mutex) = self.mutex.take() {
+            mutex.unlock();
+        }
+    }
+}
+
+impl Ledger {
+    /// Removes our lock, if it is still ours. The text says what is wrong.
+    fn give_back(&self, lock: &Lock) -> Result<(), String> {
+        let path = self.at(LOCK);
+        let failed = |error: std::io::Error| format!("{} could not be removed: {error}", path.display());
+        let there = self.disk.stamp(LOCK).map_err(failed)?;
+        if there.map(|stamp| (stamp.dev, stamp.ino)) != Some((lock.stamp.dev, lock.stamp.ino)) {
+            return Err(format!("{} was taken away by another program while it was ours", path.display()));
+        }
+        match lock.kind {
+            Kind::File => self.disk.remove(LOCK).map_err(failed),
+            Kind::Directory => {
+                let nonce = self.machine.random().map_err(failed)?;
+                let gone = format!("{STATE}/gone-{nonce:032x}");
+                self.disk.rename(LOCK, &gone).map_err(failed)?;
+                self.clear_dir(&gone);
+                Ok(())
+            }
+        }
+    }
+}

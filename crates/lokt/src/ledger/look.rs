@@ -1,0 +1,120 @@
+//! What is under a number, and under its second name, for those who judge it.
+
+use std::collections::BTreeSet;
+
+use lokt_core::ledger::chain::Leaf;
+use lokt_core::ledger::draft::EVENT_BYTES_MAX;
+use lokt_core::ledger::seq::{Seq, Style};
+use lokt_core::ledger::stored::{Damage, Stored, misread};
+
+use super::Ledger;
+use super::kept;
+use super::read::Raw;
+use crate::error::{At as _, Error};
+use crate::sys::disk::{Content, Entry};
+
+/// Looks at events, from any thread.
+pub(super) struct Look<'a> {
+    ledger: &'a Ledger,
+    kept: BTreeSet<u64>,
+}
+
+/// A number that was looked at.
+pub(super) struct Seen {
+    pub(super) seq: Seq,
+    pub(super) what: What,
+    /// What it adds to the chain.
+    pub(super) leaf: Leaf,
+    pub(super) kept: Kept,
+    /// The native program, in whose ledger this is, would overlook its type.
+    pub(super) misread: bool,
+}
+
+/// What is there.
+pub(super) enum What {
+    Event(Box<Stored>),
+    Damaged(Damage),
+    /// It is there, but we can't see what it is.
+    Unreadable(String),
+    /// It was there a moment ago.
+    Gone,
+}
+
+/// How it compares with what lokt wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// There is nothing to compare with.
+    Unknown,
+    Same,
+    /// It is another one.
+    Other,
+    /// It is another one, in the place of a filler.
+    Late,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn new(ledger: &'a Ledger) -> Result<Self, Error> {
+        let mut all = BTreeSet::new();
+        let listed = ledger.disk.each_name(kept::DIR, &mut |name| all.extend(name.parse::<u64>()));
+        listed.at("list", &ledger.path, kept::DIR)?;
+        Ok(Self { ledger, kept: all })
+    }
+
+    /// The highest number of an event of ours that has a second name.
+    pub(super) fn last_kept(&self) -> Option<u64> {
+        self.kept.last().copied()
+    }
+
+    /// The event that we wrote under a number, if it has a second name and is one still.
+    pub(super) fn ours(&self, seq: Seq) -> Option<(Vec<u8>, Stored)> {
+        if !self.kept.contains(&seq.get()) {
+            return None;
+        }
+        match self.ledger.disk.read(&kept::name(seq.get()), EVENT_BYTES_MAX) {
+            Ok(Entry::File(ours)) => Stored::parse(&ours.bytes).ok().map(|event| (ours.bytes, event)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn at(&self, number: u64) -> Seen {
+        let seq = Seq::new(number).expect("a listing has only numbers of events");
+        let seen = |what, leaf| Seen { seq, what, leaf, kept: Kept::Unknown, misread: false };
+        match self.ledger.raw(seq) {
+            Err(error) => seen(What::Unreadable(error.to_string()), Leaf::damaged(b"")),
+            Ok(Raw::Missing) => seen(What::Gone, Leaf::missing()),
+            Ok(Raw::Odd(damage)) => {
+                let kept = if self.ours(seq).is_some() { Kept::Other } else { Kept::Unknown };
+                Seen { kept, ..seen(What::Damaged(damage), Leaf::damaged(b"")) }
+            }
+            Ok(Raw::File(content)) => self.file(seq, &content),
+        }
+    }
+
+    fn file(&self, seq: Seq, content: &Content) -> Seen {
+        let bytes = &content.bytes;
+        let is_native = self.ledger.settings.style == Style::Native;
+        let (what, leaf) = match Stored::parse(bytes) {
+            Ok(event) => {
+                let leaf = Leaf::event(&event, bytes);
+                (What::Event(Box::new(event)), leaf)
+            }
+            Err(damage) => (What::Damaged(damage), Leaf::damaged(bytes)),
+        };
+        let misread = is_native && matches!(what, What::Event(_)) && misread(bytes);
+        let kept = self.compare(seq, content, &what);
+        Seen { seq, what, leaf, kept, misread }
+    }
+
+    /// Compares it with its second name. The same bytes in another file are the same event: somebody copied the ledger.
+    fn compare(&self, seq: Seq, content: &Content, what: &What) -> Kept {
+        let Some((ours, event)) = self.ours(seq) else { return Kept::Unknown };
+        let repaired = matches!(what, What::Event(event) if event.repaired().is_some());
+        if ours == content.bytes || repaired {
+            Kept::Same
+        } else if event.is_filler() {
+            Kept::Late
+        } else {
+            Kept::Other
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Everything is read, and what is wrong is named.
+//!
+//! An event that carries the chain carries the digest of everything before it. If that isn't what the stored bytes give, something between
+//! the event before it that carries the chain, that one included, and this one was changed, removed or added; from then on what it carries
+//! is believed, so that each place is named once. A checkpoint is compared with the digest of the bytes alone, whatever events carry.
+//! Nothing proves that the last events are missing, except a checkpoint.
+
+mod claims;
+
+use lokt_core::ledger::chain::{Chain, Digest, Leaf};
+use lokt_core::ledger::seq::{Oddity, Seq};
+use lokt_core::ledger::stored::Stored;
+
+use self::claims::Claims;
+use super::Ledger;
+use super::answers::{Checkpoint, Fix, Problem, Progress, Verification};
+use super::census::Names;
+use super::look::{Kept, Look, Seen, What};
+use crate::error::Error;
+use crate::locks::Said;
+use crate::parallel;
+
+/// So many events are in memory at a time.
+const BLOCK: usize = 4096;
+/// What mends most of it.
+const DOCTOR: &str = "`lokt ledger doctor` says what can be done about it";
+
+impl Ledger {
+    /// Reads everything and says what is wrong.
+    pub fn verify(
+        &self,
+        checkpoint: Option<Checkpoint>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Said<Verification>, Error> {
+        let names = self.names()?;
+        let look = Look::new(self)?;
+        let mut judge = Judge::new(self, checkpoint);
+        let total = names.numbers.len() as u64;
+        let mut done = 0;
+        for block in names.numbers.chunks(BLOCK) {
+            for seen in parallel::map(block, |number| look.at(*number)) {
+                judge.see(&seen);
+            }
+            done += block.len() as u64;
+            progress(done, total);
+        }
+        judge.tail(&look, &names);
+        judge.strays(&names);
+        Ok(judge.verdict(total))
+    }
+
+    /// The digest of all events.
+    pub fn checkpoint(&self, progress: &mut Progress<'_>) -> Result<Said<Checkpoint>, Error> {
+        let Said { value, mut warnings } = self.verify(None, progress)?;
+        if let Some(first) = value.problems.first() {
+            warnings.push(format!(
+                "the digest is of a ledger with problems ({} of them, the first: {}); `lokt ledger verify` lists them",
+                value.problems.len(),
+                first.message
+            ));
+        }
+        Ok(Said { value: value.checkpoint, warnings })
+    }
+}
+
+/// Goes through the events in their order.
+struct Judge<'a> {
+    ledger: &'a Ledger,
+    /// The digest of the bytes.
+    pure: Chain,
+    /// The same, corrected at each event that carries another.
+    carried: Chain,
+    /// The last event that carries the chain.
+    last_chained: Option<Seq>,
+    chained: u64,
+    claims: Claims,
+    /// The checkpoint, and whether it has been met, and how.
+    checkpoint: Option<(Checkpoint, Option<bool>)>,
+    problems: Vec<Problem>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(ledger: &'a Ledger, checkpoint: Option<Checkpoint>) -> Self {
+        Self {
+            ledger,
+            pure: Chain::new(),
+            carried: Chain::new(),
+            last_chained: None,
+            chained: 0,
+            claims: Claims::new(ledger.settings.style),
+            checkpoint: checkpoint.map(|checkpoint| (checkpoint, None)),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn see(&mut self, seen: &Seen) {
+        let seq = seen.seq;
+        self.gap_before(seq);
+        let leaf = seen.leaf;
+        match &seen.what {
+            What::Event(event) => self.event(seq, event, leaf),
+            What::Damaged(damage) => {
+                let message = format!("event {seq} is damaged: it {damage}");
+                self.problem("damaged", seq, message, Fix::Possible(format!("{DOCTOR}, `--fix` does it")));
+            }
+            What::Unreadable(why) => {
+                self.problem("unreadable", seq, format!("event {seq} can't be read: {why}"), Fix::No);
+            }
+            What::Gone => {
+                let message = format!("event {seq} was removed while the ledger was read");
+                self.problem("gap", seq, message, Fix::No);
+            }
+        }
+        self.push(seq, leaf);
+        self.kept(seen);
+    }
+
+    /// The numbers before `seq` that are missing.
+    fn gap_before(&mut self, seq: Seq) {
+        let (first, last) = (self.pure.through() + 1, seq.get() - 1);
+        let Some(last) = Seq::new(last).filter(|last| last.get() >= first) else { return };
+        let message = if first == last.get() {
+            format!("event {first} is missing")
+        } else {
+            format!("events {first} to {last} are missing")
+        };
+        let file = Seq::new(first).map(|first| self.ledger.at(&self.ledger.file(first)));
+        self.problems.push(Problem {
+            code: "gap",
+            seq: Some(first),
+            path: file,
+            message,
+            hint: Some(DOCTOR.to_owned()),
+            fix: Fix::Possible("fill it with an event that says nothing, or bring back what was there".to_owned()),
+        });
+        if self.checkpoint.is_some_and(|(checkpoint, _)| (first..=last.get()).contains(&checkpoint.head)) {
+            self.met(false);
+        }
+        self.pure.push_gap(last);
+        self.carried.push_gap(last);
+    }
+
+    fn event(&mut self, seq: Seq, event: &Stored, leaf: Leaf) {
+        if let Some(says) = event.chain() {
+            self.chained += 1;
+            if self.carried.for_next(leaf.filler) != says {
+                self.broken(seq);
+                // From here on as if everything before it had the digest that it carries.
+                self.carried = Chain::settled(seq.get() - 1, says);
+            }
+            self.last_chained = Some(seq);
+        }
+        if let Some(original) = event.repaired() {
+            self.warnings.push(format!(
+                "event {seq} stands for one that was repaired; the digest of the original is {original}"
+            ));
+        }
+        for message in self.claims.see(seq, event) {
+            let hint = "tokens of a claim that was displaced are stale; its owner has to claim again";
+            self.problems.push(Problem {
+                code: "displaced-claim",
+                seq: Some(seq.get()),
+                path: Some(self.ledger.at(&self.ledger.file(seq))),
+                message,
+                hint: Some(hint.to_owned()),
+                fix: Fix::No,
+            });
+        }
+    }
+
+    /// What `seq` carries isn't the digest of what is before it.
+    fn broken(&mut self, seq: Seq) {
+        let first = self.last_chained.map_or(1, Seq::get);
+        let before = seq.get() - 1;
+        let place = match before {
+            0 => format!("event {seq} carries the chain of events that were before it, and it is the first"),
+            _ if first == before => format!("event {before} isn't the one that event {seq} was chained to"),
+            _ => format!("events {first} to {before} aren't the ones that event {seq} was chained to"),
+        };
+        let message = format!("the chain is broken: {place}");
+        self.problem("chain-broken", seq, message, Fix::No);
+        if let Some(problem) = self.problems.last_mut() {
+            problem.hint = Some("compare with a copy: something was changed, removed or put in there".to_owned());
+        }
+    }
+
+    fn push(&mut self, seq: Seq, leaf: Leaf) {
+        if let Some((checkpoint, None)) = self.checkpoint
+            && checkpoint.head + 1 == seq.get()
+            && self.pure.for_next(leaf.filler) == checkpoint.chain
+        {
+            // The event after it says that it is a filler; the checkpoint may have been taken before that was written, or after.
+            self.met(true);
+        }
+        self.pure.push(leaf);
+        self.carried.push(leaf);
+        if let Some((checkpoint, None)) = self.checkpoint
+            && checkpoint.head == seq.get()
+            && self.pure.digest() == checkpoint.chain
+        {
+            self.met(true);
+        }
+    }
+
+    fn met(&mut self, good: bool) {
+        if let Some((_, met)) = &mut self.checkpoint {
+            *met = Some(good);
+        }
+    }
+
+    /// Is it the event that we wrote?
+    fn kept(&mut self, seen: &Seen) {
+        let seq = seen.seq;
+        match seen.kept {
+            Kept::Other => {
+                let message = format!("event {seq} was replaced by another program after lokt had written it");
+                self.problem("replaced", seq, message, Fix::Possible("`lokt ledger doctor --fix` brings it back".to_owned()));
+            }
+            Kept::Late => self.warnings.push(format!(
+                "event {seq} came late: it was written in a place that was kept free for it, by a program whose lock had been taken over"
+            )),
+            Kept::Same | Kept::Unknown => {}
+        }
+    }
+
+    /// Events of ours that would come after the last one.
+    fn tail(&mut self, look: &Look<'_>, names: &Names) {
+        let head = names.head();
+        if let Some(last) = look.last_kept().filter(|last| *last > head) {
+            self.warnings.push(format!(
+                "the ledger ends with event {head}, and lokt has written event {last} here: it was shortened, by `git checkout` perhaps"
+            ));
+        }
+        let Some((checkpoint, met)) = self.checkpoint else { return };
+        let met = met.unwrap_or(checkpoint.head == 0 && checkpoint.chain == Digest::EMPTY);
+        let (seq, message) = if checkpoint.head > head {
+            let missing =
+                format!("the checkpoint is of event {}, and the ledger ends with event {head}", checkpoint.head);
+            (head, format!("the last events are missing: {missing}"))
+        } else if met {
+            return;
+        } else {
+            let message = format!("events 1 to {} aren't those of the checkpoint", checkpoint.head);
+            (checkpoint.head, message)
+        };
+        self.problems.push(Problem {
+            code: "checkpoint",
+            seq: Some(seq),
+            path: None,
+            message,
+            hint: Some("compare with a copy from the time of the checkpoint".to_owned()),
+            fix: Fix::No,
+        });
+    }
+
+    fn strays(&mut self, names: &Names) {
+        for (name, oddity) in &names.strays {
+            self.problems.push(stray(self.ledger, name, *oddity));
+        }
+    }
+
+    fn problem(&mut self, code: &'static str, seq: Seq, message: String, fix: Fix) {
+        let path = Some(self.ledger.at(&self.ledger.file(seq)));
+        let hint = Some(DOCTOR.to_owned());
+        self.problems.push(Problem { code, seq: Some(seq.get()), path, message, hint, fix });
+    }
+
+    fn verdict(self, events: u64) -> Said<Verification> {
+        let checkpoint = Checkpoint { head: self.pure.through(), chain: self.pure.digest() };
+        let value = Verification { events, chained: self.chained, checkpoint, problems: self.problems };
+        Said { value, warnings: self.warnings }
+    }
+}
+
+/// A file that looks like an event and is none.
+pub(super) fn stray(ledger: &Ledger, name: &str, oddity: Oddity) -> Problem {
+    let why = match oddity {
+        Oddity::OtherStyle => format!(
+            "it is called as in a ledger of the other style, and this one is {}",
+            ledger.settings.style.as_str()
+        ),
+        Oddity::NotCanonical => "its number isn't written with six digits, or with more where it needs more".to_owned(),
+        Oddity::OutOfRange => "no event has such a number".to_owned(),
+    };
+    Problem {
+        code: "stray",
+        seq: None,
+        path: Some(ledger.at(name)),
+        message: format!("{name} looks like an event but is none of this ledger's: {why}"),
+        hint: Some("if it is wanted, append what it says; then move it out of the ledger".to_owned()),
+        fix: Fix::No,
+    }
+}

@@ -1,0 +1,167 @@
+//! Appending on a real directory, beside locks that others left.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use lokt::ledger::{AppendTerms, Appended, Appending, Founding, Ledger, LockPatience, Unmet};
+use lokt::{Draft, ErrorKind, Seq, Style};
+use tempfile::TempDir;
+
+fn ledger(dir: &Path, founding: Founding) -> Ledger {
+    Ledger::init(dir, founding, lokt::identity("tester".into(), None)).expect("it can be made").0
+}
+
+fn fresh() -> (TempDir, Ledger) {
+    let dir = tempfile::tempdir().expect("temp");
+    let ledger = ledger(dir.path(), Founding::default());
+    (dir, ledger)
+}
+
+fn note(text: &str) -> Draft {
+    Draft::parse(format!(r#"{{"type":"note","text":"{text}"}}"#).as_bytes()).expect("an event")
+}
+
+fn append(ledger: &Ledger, text: &str) -> Appended {
+    appended(ledger, text, &AppendTerms::default())
+}
+
+fn appended(ledger: &Ledger, text: &str, terms: &AppendTerms<'_>) -> Appended {
+    match ledger.append(&note(text), terms).expect("it is written").value {
+        Appending::Appended(appended) => appended,
+        Appending::Denied(unmet) => panic!("{unmet:?}"),
+    }
+}
+
+fn names(ledger: &Ledger) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(ledger.path())
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .collect();
+    names.sort();
+    names
+}
+
+fn text(ledger: &Ledger, file: &str) -> String {
+    fs::read_to_string(ledger.path().join(file)).expect("it is there")
+}
+
+/// Makes a lock of another program that is this old.
+fn age(path: &Path, secs: u64) {
+    let then = filetime(secs);
+    let file = fs::File::open(path).expect("it is there");
+    file.set_modified(then).expect("it is ours");
+}
+
+fn filetime(secs: u64) -> std::time::SystemTime {
+    fs::metadata("/proc/self").expect("proc").modified().expect("a time") - Duration::from_secs(secs)
+}
+
+#[test]
+fn events_get_one_number_after_the_other_and_nothing_is_left_beside_them() {
+    let (_dir, ledger) = fresh();
+    for number in 1..=3 {
+        assert_eq!(append(&ledger, "x").first.get(), number);
+    }
+    assert_eq!(names(&ledger), [".lokt", "event-000001.json", "event-000002.json", "event-000003.json"]);
+    let event = text(&ledger, "event-000003.json");
+    assert!(event.starts_with(r#"{"type":"note","timestamp":""#), "{event}");
+    assert!(event.ends_with(r#"Z","text":"x"}"#), "{event}");
+    let mode = fs::metadata(ledger.path().join("event-000001.json")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o644);
+}
+
+#[test]
+fn an_append_that_expects_another_head_is_refused_and_says_both() {
+    let (_dir, ledger) = fresh();
+    append(&ledger, "x");
+    match ledger.append_if(&note("y"), 0).expect("asked").value {
+        Appending::Denied(Unmet::Sequence { expected: 0, head: 1 }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(ledger.append_if(&note("y"), 1).expect("asked").value, Appending::Appended(_)));
+}
+
+#[test]
+fn a_batch_is_whole_and_in_order() {
+    let (_dir, ledger) = fresh();
+    append(&ledger, "first");
+    let events: Vec<Draft> = (0..100).map(|nth| note(&nth.to_string())).collect();
+    let said = ledger.append_batch(&events, &AppendTerms::default(), &mut |_, _| {}).expect("written");
+    let Appending::Appended(done) = said.value else { panic!("{said:?}") };
+    assert_eq!((done.first.get(), done.last.get()), (2, 101));
+    assert!(text(&ledger, "event-000101.json").contains(r#""text":"99""#));
+    assert_eq!(names(&ledger).len(), 102, "nothing is left of it");
+}
+
+#[test]
+fn the_same_key_gives_one_event() {
+    let (_dir, ledger) = fresh();
+    let terms = AppendTerms { id: Some("k"), ..AppendTerms::default() };
+    assert_eq!(appended(&ledger, "x", &terms).first, Seq::FIRST);
+    append(&ledger, "between");
+    let again = appended(&ledger, "x", &terms);
+    assert_eq!((again.first, again.duplicate), (Seq::FIRST, true));
+    assert_eq!(ledger.head().expect("asked").value, 2);
+    let other = ledger.append(&note("other"), &terms).expect("asked");
+    assert_eq!(other.warnings.len(), 1, "another event under the same key is worth a word: {other:?}");
+}
+
+#[test]
+fn a_live_foreign_lock_is_respected_and_a_stale_one_taken_over_with_a_filler() {
+    let (_dir, ledger) = fresh();
+    append(&ledger, "x");
+    let lock = ledger.path().join("ledger.lock");
+    fs::create_dir(&lock).expect("as the recipe does");
+    let brief = LockPatience { timeout: Duration::from_millis(50), poll: Duration::from_millis(5) };
+    let error = ledger.clone().patient(brief).append(&note("y"), &AppendTerms::default()).expect_err("it is held");
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert!(error.to_string().contains("timeout waiting for lock"), "{error}");
+    assert!(error.to_string().contains("a lock directory"), "{error}");
+    age(&lock, 60);
+    let done = append(&ledger, "z");
+    assert_eq!((done.first.get(), done.filler.map(Seq::get)), (3, Some(2)));
+    assert!(text(&ledger, "event-000002.json").starts_with(r#"{"type":"lock_takeover","timestamp":""#));
+    assert!(text(&ledger, "event-000003.json").ends_with(r#","text":"z","filler":2}"#));
+    assert!(!lock.exists());
+}
+
+#[test]
+fn numbers_go_on_past_six_digits_and_past_gaps() {
+    let (_dir, ledger) = fresh();
+    append(&ledger, "x");
+    fs::copy(ledger.path().join("event-000001.json"), ledger.path().join("event-999999.json")).expect("copied");
+    fs::remove_dir_all(ledger.path().join(".lokt")).expect("only caches");
+    let said = ledger.append(&note("y"), &AppendTerms::default()).expect("written");
+    assert!(matches!(said.value, Appending::Appended(done) if done.first.get() == 1_000_000), "{said:?}");
+    assert!(said.warnings.iter().any(|warning| warning.contains("event 2 is missing")), "{said:?}");
+    assert_eq!(append(&ledger, "z").first.get(), 1_000_001);
+}
+
+#[test]
+fn a_native_ledger_is_known_by_its_files_and_carries_foreign_types() {
+    let dir = tempfile::tempdir().expect("temp");
+    fs::create_dir(dir.path().join("ledger")).expect("temp");
+    let first = br#"{"type":"proof_initialized","timestamp":"2026-01-01T00:00:00Z","conjecture":"c","author":"a"}"#;
+    fs::write(dir.path().join("ledger/000001.json"), first).expect("temp");
+    let me = lokt::identity("tester".into(), None);
+    let ledger = Ledger::existing(dir.path(), me).expect("readable").expect("there");
+    assert_eq!(ledger.settings().style, Style::Native);
+    assert_eq!(append(&ledger, "x").first.get(), 2);
+    let event = text(&ledger, "000002.json");
+    assert!(event.starts_with(r#"{"type":"nodes_released","timestamp":""#), "{event}");
+    assert!(event.contains(r#""node_ids":[],"event":{"type":"note","#), "{event}");
+}
+
+#[test]
+fn the_chain_is_carried_and_goes_on() {
+    let dir = tempfile::tempdir().expect("temp");
+    let ledger = ledger(dir.path(), Founding { chain: true, ..Founding::default() });
+    for _ in 0..3 {
+        append(&ledger, "x");
+    }
+    let zeros = "0".repeat(64);
+    assert!(text(&ledger, "event-000001.json").contains(&format!(r#""chain":"{zeros}""#)));
+    assert!(!text(&ledger, "event-000002.json").contains(&zeros));
+}

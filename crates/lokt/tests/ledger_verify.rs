@@ -1,0 +1,237 @@
+//! Verifying: whatever is done to a ledger behind our back is named, and where.
+
+mod ledgers;
+
+use std::fs;
+
+use ledgers::{append, bytes, codes, file, fresh, mv, put, put_new, reopened, rm, verified, with_events};
+use lokt::ledger::{Checkpoint, Ledger};
+use lokt::{Digest, Style};
+
+fn checkpoint(ledger: &Ledger) -> Checkpoint {
+    ledger.checkpoint(&mut |_, _| {}).expect("it can be read").value
+}
+
+/// The problems of a chained ledger of six events after something was done to it. Second names of events would give more of it away.
+fn after(work: impl Fn(&Ledger)) -> Vec<(&'static str, Option<u64>)> {
+    let (_dir, ledger) = with_events(6, true);
+    forget_second_names(&ledger);
+    assert!(verified(&ledger).problems.is_empty(), "nothing is wrong yet");
+    work(&ledger);
+    codes(&verified(&ledger).problems)
+}
+
+fn forget_second_names(ledger: &Ledger) {
+    fs::remove_dir_all(ledger.path().join(".lokt/kept")).expect("it is there");
+}
+
+/// Changes one bit of an event's file, in place.
+fn flip(ledger: &Ledger, number: u64, at: usize) {
+    let path = file(ledger, number);
+    let mut bytes = bytes(&path);
+    bytes[at] ^= 1;
+    put_new(&path, bytes);
+}
+
+/// Where the 7 in `"n":7` is.
+fn payload(ledger: &Ledger, number: u64) -> usize {
+    let text = String::from_utf8(bytes(&file(ledger, number))).expect("text");
+    text.find("\"n\":").expect("it has a payload") + 4
+}
+
+#[test]
+fn a_sound_ledger_has_no_problems_and_its_checkpoint_is_that_of_the_bytes() {
+    for chain in [false, true] {
+        let (_dir, ledger) = with_events(3, chain);
+        let verification = verified(&ledger);
+        assert_eq!(codes(&verification.problems), []);
+        assert_eq!((verification.events, verification.chained), (3, if chain { 3 } else { 0 }));
+        let digest =
+            (1..=3).fold(Digest::EMPTY, |before, number| before.then(Digest::of(&bytes(&file(&ledger, number)))));
+        assert_eq!(verification.checkpoint, Checkpoint { head: 3, chain: digest });
+        assert_eq!(checkpoint(&ledger), verification.checkpoint);
+    }
+}
+
+#[test]
+fn an_empty_ledger_is_sound() {
+    let (_dir, ledger) = fresh(Style::Documented, true);
+    let expected = Checkpoint { head: 0, chain: Digest::EMPTY };
+    assert_eq!(checkpoint(&ledger), expected);
+    let again = ledger.verify(Some(expected), &mut |_, _| {}).expect("read").value;
+    assert_eq!(codes(&again.problems), []);
+}
+
+#[test]
+fn a_flipped_bit_is_found_at_the_next_event() {
+    assert_eq!(after(|ledger| flip(ledger, 3, payload(ledger, 3))), [("chain-broken", Some(4))]);
+    assert_eq!(after(|ledger| flip(ledger, 1, payload(ledger, 1))), [("chain-broken", Some(2))]);
+    let (_dir, ledger) = with_events(6, true);
+    forget_second_names(&ledger);
+    flip(&ledger, 3, payload(&ledger, 3));
+    let problem = verified(&ledger).problems.remove(0);
+    assert!(problem.message.contains("event 3 isn't the one that event 4 was chained to"), "{}", problem.message);
+}
+
+#[test]
+fn a_flipped_bit_that_makes_it_no_json_is_damage_too() {
+    assert_eq!(after(|ledger| flip(ledger, 3, 0)), [("damaged", Some(3)), ("chain-broken", Some(4))]);
+}
+
+#[test]
+fn a_removed_event_is_found_wherever_it_was() {
+    assert_eq!(after(|ledger| rm(&file(ledger, 1))), [("gap", Some(1)), ("chain-broken", Some(2))]);
+    assert_eq!(after(|ledger| rm(&file(ledger, 3))), [("gap", Some(3)), ("chain-broken", Some(4))]);
+    assert_eq!(after(|ledger| rm(&file(ledger, 6))), [], "only a checkpoint tells that the last one is missing");
+}
+
+#[test]
+fn a_removed_event_whose_place_the_others_took_is_found() {
+    let close_up = |first: u64| {
+        move |ledger: &Ledger| {
+            rm(&file(ledger, first));
+            for number in first + 1..=6 {
+                mv(&file(ledger, number), &file(ledger, number - 1));
+            }
+        }
+    };
+    assert_eq!(after(close_up(1)), [("chain-broken", Some(1))]);
+    assert_eq!(after(close_up(3)), [("chain-broken", Some(3))]);
+}
+
+#[test]
+fn two_events_that_were_swapped_are_found() {
+    let found = after(|ledger| {
+        let (three, four) = (bytes(&file(ledger, 3)), bytes(&file(ledger, 4)));
+        put_new(&file(ledger, 3), four);
+        put_new(&file(ledger, 4), three);
+    });
+    assert_eq!(found, [("chain-broken", Some(3)), ("chain-broken", Some(4)), ("chain-broken", Some(5))]);
+}
+
+#[test]
+fn an_event_that_was_put_in_is_found() {
+    let found = after(|ledger| {
+        for number in (3..=6).rev() {
+            mv(&file(ledger, number), &file(ledger, number + 1));
+        }
+        put(&file(ledger, 3), br#"{"type":"note","n":9}"#);
+    });
+    assert_eq!(found, [("chain-broken", Some(4))], "it is between 2, which is chained, and 4");
+}
+
+#[test]
+fn an_edit_just_before_a_foreign_event_is_found_at_the_next_of_ours() {
+    let (dir, ledger) = with_events(2, true);
+    put(&file(&ledger, 3), br#"{"type":"custom_event"}"#);
+    append(&reopened(&dir), r#"{"type":"note","n":4}"#);
+    forget_second_names(&ledger);
+    assert_eq!(codes(&verified(&ledger).problems), []);
+    flip(&ledger, 2, payload(&ledger, 2));
+    let problems = verified(&ledger).problems;
+    assert_eq!(codes(&problems), [("chain-broken", Some(4))]);
+    assert!(problems[0].message.contains("events 2 to 3"), "{}", problems[0].message);
+}
+
+#[test]
+fn each_place_is_named_once() {
+    let found = after(|ledger| {
+        flip(ledger, 2, payload(ledger, 2));
+        flip(ledger, 5, payload(ledger, 5));
+    });
+    assert_eq!(found, [("chain-broken", Some(3)), ("chain-broken", Some(6))]);
+}
+
+#[test]
+fn a_checkpoint_finds_a_cut_tail_and_any_change_before_it() {
+    let (_dir, ledger) = with_events(6, false);
+    forget_second_names(&ledger);
+    let at_six = checkpoint(&ledger);
+    let problems = |checkpoint| codes(&ledger.verify(Some(checkpoint), &mut |_, _| {}).expect("read").value.problems);
+    assert_eq!(problems(at_six), []);
+    append(&ledger, r#"{"type":"more"}"#);
+    assert_eq!(problems(at_six), [], "more events don't matter");
+    flip(&ledger, 7, 10);
+    assert_eq!(problems(at_six), [], "nor does what happens to them");
+    for number in [7, 6] {
+        rm(&file(&ledger, number));
+    }
+    assert_eq!(problems(at_six), [("checkpoint", Some(5))], "the last one is missing");
+    put_new(&file(&ledger, 6), br#"{"type":"note","n":6}"#);
+    assert_eq!(problems(at_six), [("checkpoint", Some(6))], "another one is there");
+    let made_up = Checkpoint { head: 0, chain: Digest::of(b"x") };
+    assert_eq!(problems(made_up), [("checkpoint", Some(0))]);
+}
+
+#[test]
+fn an_event_that_another_program_replaced_is_found_by_its_second_name() {
+    let (_dir, ledger) = with_events(3, false);
+    put(&file(&ledger, 2), br#"{"type":"custom_event"}"#);
+    assert_eq!(codes(&verified(&ledger).problems), [("replaced", Some(2))]);
+    let copy = bytes(&file(&ledger, 3));
+    put(&file(&ledger, 3), copy);
+    assert_eq!(codes(&verified(&ledger).problems), [("replaced", Some(2))], "a copy of an event is that event");
+}
+
+#[test]
+fn a_ledger_that_ends_before_what_lokt_wrote_is_told() {
+    let (_dir, ledger) = with_events(3, false);
+    rm(&file(&ledger, 3));
+    let said = ledger.verify(None, &mut |_, _| {}).expect("read");
+    assert_eq!(codes(&said.value.problems), []);
+    assert!(said.warnings.iter().any(|warning| warning.contains("ends with event 2")), "{:?}", said.warnings);
+}
+
+#[test]
+fn strays_and_what_cannot_be_read_are_told_and_the_rest_is_verified() {
+    let (_dir, ledger) = with_events(3, true);
+    put_new(&ledger.path().join("000002.json"), b"{}");
+    fs::create_dir(file(&ledger, 4)).expect("made");
+    let verification = verified(&ledger);
+    assert_eq!(codes(&verification.problems), [("damaged", Some(4)), ("stray", None)]);
+    assert_eq!((verification.events, verification.chained), (4, 3));
+}
+
+#[test]
+fn claims_that_others_displaced_are_told() {
+    let (_dir, ledger) = fresh(Style::Documented, false);
+    let claim = |owner: &str, at: &str, end: &str| {
+        append(
+            &ledger,
+            &format!(
+                r#"{{"type":"lock_acquired","timestamp":"2026-01-01T{at}Z","node_id":"1","owner":"{owner}","expires_at":"2026-01-01T{end}Z"}}"#
+            ),
+        );
+    };
+    let end = |kind: &str, owner: &str, at: &str| {
+        append(
+            &ledger,
+            &format!(r#"{{"type":"{kind}","timestamp":"2026-01-01T{at}Z","node_id":"1","owner":"{owner}"}}"#),
+        );
+    };
+    claim("a", "10:00:00", "11:00:00");
+    claim("a", "10:30:00", "11:30:00");
+    claim("b", "11:00:00", "12:00:00");
+    claim("c", "12:00:01", "13:00:00");
+    end("lock_released", "c", "12:10:00");
+    claim("d", "12:11:00", "13:00:00");
+    end("lock_released", "e", "12:12:00");
+    claim("f", "12:13:00", "13:00:00");
+    end("lock_reaped", "f", "12:14:00");
+    claim("g", "12:15:00", "13:00:00");
+    end("lock_reaped", "g", "13:00:01");
+    let problems = verified(&ledger).problems;
+    let expected = [("displaced-claim", Some(3)), ("displaced-claim", Some(7)), ("displaced-claim", Some(9))];
+    assert_eq!(codes(&problems), expected);
+    for (problem, owner) in problems.iter().zip(["a", "d", "f"]) {
+        assert!(problem.message.contains(&format!("of {owner}")) || problem.message.contains(&format!("from {owner}")));
+    }
+}
+
+#[test]
+fn progress_is_told_up_to_the_end() {
+    let (_dir, ledger) = with_events(3, false);
+    let mut told = Vec::new();
+    ledger.verify(None, &mut |done, of| told.push((done, of))).expect("read");
+    assert_eq!(told.last(), Some(&(3, 3)));
+}
