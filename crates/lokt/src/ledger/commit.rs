@@ -210,7 +210,7 @@ impl Ledger {
         if !self.is_settled {
             self.settle()?;
         }
-        let mut head = self.catch_up()?;
+        let mut head = inside.catch_up()?;
         if head.is_listed() {
             self.sweep();
         }

@@ -52,11 +52,16 @@ impl Ledger {
 
     /// Finds the head. Without the mutex it may be overtaken at once.
     pub(crate) fn catch_up(&self) -> Result<Head, Error> {
+        self.catch_up_since(Some(self.changed()?))
+    }
+
+    /// The same, for somebody who knows when the directory was last changed by others.
+    pub(super) fn catch_up_since(&self, changed: Option<Timestamp>) -> Result<Head, Error> {
         let Some(hint) = self.hint()? else { return self.listed() };
         if hint.head.since_listing >= LISTED_EVERY || !self.is_there(&hint)? {
             return self.listed();
         }
-        if self.changed()? == hint.changed {
+        if changed == Some(hint.changed) {
             return Ok(hint.head);
         }
         // What an empty ledger became can't be told from its head.
@@ -156,7 +161,7 @@ impl Ledger {
     }
 
     /// When a name in the directory was last changed.
-    fn changed(&self) -> Result<Timestamp, Error> {
+    pub(super) fn changed(&self) -> Result<Timestamp, Error> {
         let stamp = self.disk.stamp(".").at("look at", &self.path, "")?;
         Ok(stamp.map_or(Timestamp::MAX, |stamp| stamp.modified))
     }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use lokt_core::ledger::writer_lock::{LOCK, NOTE, Note, Verdict};
 
 use super::Ledger;
@@ -29,6 +30,8 @@ const LOCK_MODE: u32 = 0o600;
 pub(crate) struct Inside<'l> {
     ledger: &'l Ledger,
     lock: Option<Lock>,
+    /// When the directory was last changed, just before we changed it; unknown if we had to wait.
+    changed: Option<Timestamp>,
     /// A writer that may come back was inside when it was stopped: its number must be filled.
     pub(super) owes_filler: bool,
     pub(crate) warnings: Vec<String>,
@@ -62,6 +65,9 @@ impl Ledger {
         let stops = Blocked::stops();
         let mutex = self.disk.lock(self.patience.timeout).map_err(|failure| self.no_mutex(failure))?;
         let kind = if self.is_wary() { Kind::Directory } else { Kind::File };
+        // Our own lock changes the directory. A program that gets in and out between this look and the lock has taken the number that
+        // we are going to use, and is noticed by that.
+        let changed = self.changed()?;
         let mut watched = None;
         for attempt in 0_u64.. {
             let signals = Blocked::all();
@@ -85,6 +91,7 @@ impl Ledger {
             return Ok(Inside {
                 ledger: self,
                 lock: Some(taken.lock),
+                changed: (attempt == 0 && watched.is_none()).then_some(changed),
                 owes_filler: taken.owes_filler,
                 warnings: taken.warnings,
                 mutex: Some(mutex),
@@ -200,6 +207,11 @@ impl Ledger {
 }
 
 impl Inside<'_> {
+    /// Finds the head.
+    pub(super) fn catch_up(&self) -> Result<Head, Error> {
+        self.ledger.catch_up_since(self.changed)
+    }
+
     /// Gives the shared lock back, notes the head, after `appended` more events, and what `note` notes, and gives our own back.
     pub(super) fn leave(mut self, head: &Head, appended: u64, note: &mut dyn FnMut()) -> Vec<String> {
         self.unlock();
