@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::time::Instant;
 
+use lokt_model::ledger::{self, Appends};
 use lokt_model::line::{self, Queue};
 use lokt_model::named::{self, Named, Survey};
 
@@ -33,6 +34,24 @@ fn main() -> io::Result<()> {
     for (flaw, promise) in line::Flaw::ALL {
         let trail = line::hunt(Queue::new(flaw.bounds()).with_flaw(flaw), promise);
         hunted(&mut out, flaw.as_str(), promise, trail.map(|trail| (trail.actions.len(), trail.states)))?;
+    }
+
+    writeln!(
+        out,
+        "\nappends to a ledger as they are: two of ours at a time beside foreign writers, kill at every step"
+    )?;
+    let further = ledger::Bounds::LONG.into_iter().filter(|_| large);
+    for bounds in ledger::Bounds::USUAL.into_iter().chain(further) {
+        surveyed(&mut out, bounds, || ledger::survey(Appends::new(bounds), THREADS))?;
+    }
+    writeln!(out, "\nappends to a ledger with one mistake")?;
+    for (flaw, promise) in ledger::Flaw::ALL {
+        let trail = ledger::hunt(Appends::new(flaw.bounds()).with_flaw(flaw), promise);
+        hunted(&mut out, flaw.as_str(), promise, trail.map(|trail| (trail.actions.len(), trail.states)))?;
+    }
+    writeln!(out, "\nappends to a ledger beyond what can be promised")?;
+    for (limit, _) in ledger::Limit::ALL {
+        surveyed(&mut out, limit.bounds(), || ledger::survey(Appends::new(limit.bounds()), THREADS))?;
     }
     Ok(())
 }
