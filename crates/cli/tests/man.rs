@@ -34,7 +34,13 @@ fn every_command_has_a_page_that_renders_without_a_warning() {
     let help = root.run("a", "help").stdout;
     let mut expected = vec!["lokt.1".to_owned()];
     for line in help.lines().filter(|line| line.starts_with("  ") && line.as_bytes()[2].is_ascii_lowercase()) {
-        expected.push(format!("lokt-{}.1", line.split_whitespace().next().expect("the line isn't empty")));
+        let command = line.split_whitespace().next().expect("the line isn't empty");
+        expected.push(format!("lokt-{command}.1"));
+        // The commands of a group follow it, in the next line of the help.
+        if line.contains(" <COMMAND>") {
+            let names = help.split(line).nth(1).and_then(|rest| rest.lines().nth(1)).expect("it has commands");
+            expected.extend(names.trim().split(", ").map(|name| format!("lokt-{command}-{name}.1")));
+        }
     }
     assert_eq!(pages, expected, "lokt's page and one per command");
     let written: Vec<_> = names_in(&dir);
@@ -57,7 +63,7 @@ fn a_page_says_what_the_help_says() {
     let (dir, pages) = pages(&root);
     for page in &pages[1..] {
         let command = page.strip_prefix("lokt-").and_then(|page| page.strip_suffix(".1")).expect("a page has a name");
-        let help = root.run("a", &format!("help {command}")).stdout;
+        let help = root.run("a", &format!("help {}", command.replace('-', " "))).stdout;
         let text = rendered(&dir.join(page));
         if command == "help" {
             continue;
@@ -72,7 +78,8 @@ fn a_page_says_what_the_help_says() {
         }
     }
     let main = rendered(&dir.join("lokt.1"));
-    for page in &pages[1..] {
+    let of_a_group = |page: &&String| page.matches('-').count() > 1;
+    for page in pages[1..].iter().filter(|page| !of_a_group(page)) {
         let name = page.strip_suffix(".1").expect("a page has a name");
         assert!(main.contains(&format!("{name}(1)")), "lokt.1 names {name}\n{main}");
     }
@@ -95,9 +102,14 @@ fn what_is_typed_can_be_copied_from_a_page() {
 fn one_page_is_printed_as_it_would_be_written() {
     let root = Root::new();
     let (dir, _) = pages(&root);
-    for (words, page) in
-        [("man", "lokt.1"), ("man lokt", "lokt.1"), ("man guard", "lokt-guard.1"), ("man run", "lokt-guard.1")]
-    {
+    for (words, page) in [
+        ("man", "lokt.1"),
+        ("man lokt", "lokt.1"),
+        ("man guard", "lokt-guard.1"),
+        ("man run", "lokt-guard.1"),
+        ("man ledger", "lokt-ledger.1"),
+        ("man claim take", "lokt-claim-take.1"),
+    ] {
         let text = fs::read_to_string(dir.join(page)).expect("it was written");
         let said = root.run("a", words).exits(0, "there is such a page");
         assert_eq!((said.stdout.as_str(), said.stderr.as_str()), (text.as_str(), ""), "{words} prints {page}");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::common::{Root, put};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 20] = [
     "guard",
     "lock",
     "unlock",
@@ -18,6 +18,8 @@ const COMMANDS: [&str; 18] = [
     "why",
     "audit",
     "doctor",
+    "ledger",
+    "claim",
     "prime",
     "completions",
     "man",

@@ -40,7 +40,7 @@ struct Written {
 }
 
 /// What is read from the environment, and what a guarded command finds there.
-const ENVIRONMENT: [(&str, &str); 4] = [
+const ENVIRONMENT: [(&str, &str); 5] = [
     (
         "LOKT_ROOT",
         "The root directory. Otherwise it is `lokt` in the common directory of the git repository, else the nearest `.lokt` upwards, else \
@@ -55,17 +55,23 @@ const ENVIRONMENT: [(&str, &str); 4] = [
         "LOKT_NAME, LOKT_LOCK_ID, LOKT_FENCING_TOKEN, LOKT_HOLDS",
         "Set for the command of a guard: the lock's name, the id of the hold, its fencing token, and all that the command runs under.",
     ),
+    (
+        "LOKT_CLAIM_NODE, LOKT_CLAIM_TOKEN, LOKT_LEDGER_DIR",
+        "Set for the command of `lokt claim run`: the node, the token of the claim, and the directory that contains the ledger.",
+    ),
 ];
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 6] = [
     ("ROOT/locks/NAME.json", "A record: present means held."),
     ("ROOT/freezes/NAME.json", "A freeze: while it lasts nothing is granted under that name."),
     ("ROOT/audit.log", "What happened, one JSON object per line; `audit.log.1` and so on are older."),
     ("ROOT/state/", "The token counter, who waits, and what was set aside."),
+    ("DIR/ledger/event-NNNNNN.json", "An event; in a native ledger `NNNNNN.json`."),
+    ("DIR/ledger/.lokt/", "What lokt knows about the ledger: its settings, and what can be found out again."),
 ];
 
 /// What to type, by command; for lokt itself under its own name.
-const EXAMPLES: [(&str, &[(&str, &str)]); 14] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 23] = [
     (
         "lokt",
         &[
@@ -133,6 +139,61 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 14] = [
     ),
     ("doctor", &[("What is wrong with the root?", "lokt doctor"), ("Repair what is safe.", "lokt doctor --fix")]),
     ("exists", &[("Go on only if nobody holds it.", "lokt exists build || echo free")]),
+    (
+        "ledger",
+        &[
+            (
+                "A ledger in this directory, and the first event in it.",
+                "lokt ledger init && lokt ledger append '{\"type\":\"note\",\"text\":\"hello\"}'",
+            ),
+            ("What happened?", "lokt ledger show"),
+        ],
+    ),
+    (
+        "ledger append",
+        &[
+            (
+                "Append only if nobody else has since you looked.",
+                "lokt ledger append --expect-seq \"$(lokt ledger head)\" '{\"type\":\"decided\"}'",
+            ),
+            ("Try again safely after a timeout.", "lokt ledger append --id job-17 '{\"type\":\"job_done\"}'"),
+            ("Many events at once.", "printf '%s\\n' '{\"type\":\"a\"}' '{\"type\":\"b\"}' | lokt ledger append"),
+        ],
+    ),
+    ("ledger show", &[("The last three, for a program.", "lokt ledger show --reverse --limit 3 --json")]),
+    (
+        "ledger verify",
+        &[(
+            "Are the events of yesterday still there?",
+            "point=$(lokt ledger checkpoint) && lokt ledger verify --checkpoint \"$point\"",
+        )],
+    ),
+    ("ledger export", &[("Everything in one file.", "lokt ledger export --output events.jsonl")]),
+    (
+        "claim",
+        &[
+            ("Only one of us works on this node.", "lokt claim run 1.2 -- make"),
+            ("Who works on what?", "lokt claim list"),
+        ],
+    ),
+    (
+        "claim take",
+        &[
+            ("The first that is free, for ten minutes.", "lokt claim take --any 1.1 1.2 1.3 --ttl 10m"),
+            (
+                "Append only while the claim is yours.",
+                "token=$(lokt claim take 2.1 --json | sed -n 's/.*\"token\": \\([0-9]*\\).*/\\1/p') && lokt ledger append --token \"$token\" '{\"type\":\"proved\"}'",
+            ),
+        ],
+    ),
+    (
+        "claim run",
+        &[(
+            "The command appends under the claim that it runs under.",
+            "lokt claim run 1.4 -- sh -c 'lokt ledger append -d \"$LOKT_LEDGER_DIR\" --token \"$LOKT_CLAIM_TOKEN\" \"{\\\"type\\\":\\\"done\\\"}\"'",
+        )],
+    ),
+    ("claim reap", &[("What would be ended?", "lokt claim reap --dry-run")]),
 ];
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {

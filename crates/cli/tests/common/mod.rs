@@ -3,6 +3,7 @@
 pub(crate) mod desk;
 pub(crate) mod exam;
 pub(crate) mod guards;
+pub(crate) mod ledgers;
 pub(crate) mod page;
 pub(crate) mod transcript;
 
@@ -30,11 +31,14 @@ pub(crate) const NO_PID: i64 = 4_194_304;
 /// No command takes this long, unless it hangs. A busy mutex takes five seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// What would change the outcome if it leaked in from whoever runs the tests.
-const VARIABLES: [&str; 10] = [
+const VARIABLES: [&str; 13] = [
     "LOKT_ROOT",
     "LOKT_OWNER",
     "LOKT_AGENT_ID",
     "LOKT_HOLDS",
+    "LOKT_CLAIM_NODE",
+    "LOKT_CLAIM_TOKEN",
+    "LOKT_LEDGER_DIR",
     "GIT_DIR",
     "GIT_COMMON_DIR",
     "GIT_WORK_TREE",
@@ -238,6 +242,13 @@ impl Call {
     #[must_use]
     pub(crate) fn cwd(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
+        self
+    }
+
+    /// Lets it read this file.
+    #[must_use]
+    pub(crate) fn reads(mut self, path: &Path) -> Self {
+        self.command.stdin(File::open(path).expect("it is there"));
         self
     }
 

@@ -4,12 +4,13 @@ use crate::common::{Root, Said};
 
 /// One call per row. `NAME` is where a lock's name goes; the caller is the owner `b`.
 ///
-/// The second column says what the call may do: `acts` may change the root, `looks` changes nothing, `tells` doesn't even look at it.
+/// The second column says what the call may do: `acts` may change the root, `looks` changes nothing, `tells` doesn't even look at it. Of
+/// those that work on a ledger, and not on the root, `owned` ask for the owner, and `apart` don't; here they find no ledger.
 /// The third says what `--json` prints: `one` value, a value per line (`lines`), or nothing but what `own` command prints.
 ///
 /// Then come the exit codes, first by what is found at `locks/NAME.json`, then by what is found at `freezes/NAME.json`: nothing that could
 /// be a record; a file that is none; a record of a newer version; a record that counts, of owner `a` on another machine; one that is over.
-const TABLE: &str = "
+const TABLE: &str = r#"
 guard NAME -- true                    | acts  | own   | 65  0 65  2  0 |  2  2  2  2  0
 guard NAME other --ttl 5m -- true     | acts  | own   | 65  0 65  2  0 |  2  2  2  2  0
 run other NAME -- true                | acts  | own   | 65  0 65  2  0 |  2  2  2  2  0
@@ -35,6 +36,21 @@ why NAME                              | looks | one   | 65  0 65  2  0 |  2  2  
 audit --name NAME                     | looks | lines |  0  0  0  0  0 |  0  0  0  0  0
 doctor                                | acts  | one   |  1  1  0  0  0 |  1  1  0  0  0
 doctor --fix                          | acts  | one   |  1  0  0  0  0 |  1  1  0  0  0
+ledger init -d /dev/null              | apart | one   |  1  1  1  1  1 |  1  1  1  1  1
+ledger append {"type":"x"}            | apart | one   |  3  3  3  3  3 |  3  3  3  3  3
+ledger show                           | apart | lines |  3  3  3  3  3 |  3  3  3  3  3
+ledger head                           | apart | one   |  3  3  3  3  3 |  3  3  3  3  3
+ledger follow                         | apart | lines |  3  3  3  3  3 |  3  3  3  3  3
+ledger verify                         | apart | one   |  3  3  3  3  3 |  3  3  3  3  3
+ledger checkpoint                     | apart | one   |  3  3  3  3  3 |  3  3  3  3  3
+ledger doctor --fix                   | apart | one   |  3  3  3  3  3 |  3  3  3  3  3
+ledger export                         | apart | lines |  3  3  3  3  3 |  3  3  3  3  3
+claim take 1.1                        | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+claim release 1.1                     | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+claim extend 1.1                      | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+claim reap                            | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+claim list                            | apart | one   |  3  3  3  3  3 |  3  3  3  3  3
+claim run 1.1 -- true                 | owned | own   |  3  3  3  3  3 |  3  3  3  3  3
 prime                                 | looks | one   |  0  0  0  0  0 |  0  0  0  0  0
 complete -- lokt unlock N             | looks | own   |  0  0  0  0  0 |  0  0  0  0  0
 completions bash                      | tells | one   |  0  0  0  0  0 |  0  0  0  0  0
@@ -42,7 +58,7 @@ man lock                              | tells | one   |  0  0  0  0  0 |  0  0  
 root                                  | tells | one   |  0  0  0  0  0 |  0  0  0  0  0
 version                               | tells | one   |  0  0  0  0  0 |  0  0  0  0  0
 help                                  | tells | own   |  0  0  0  0  0 |  0  0  0  0  0
-";
+"#;
 
 /// What is found where a record is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +96,8 @@ pub(super) struct Call {
     pub(super) acts: bool,
     /// It needs the root.
     pub(super) looks: bool,
+    /// It must know who asks.
+    pub(super) asks_who: bool,
     json: &'static str,
     codes: Vec<i32>,
 }
@@ -104,7 +122,8 @@ impl Call {
             .collect();
         assert_eq!(codes.len(), 10, "a row has an exit code for everything that can be found: {line}");
         let words = words.split_whitespace().collect();
-        Self { words, acts: kind == "acts", looks: kind != "tells", json, codes }
+        let looks = matches!(kind, "acts" | "looks");
+        Self { words, acts: kind == "acts", looks, asks_who: looks || kind == "owned", json, codes }
     }
 
     /// What is wrong is its answer, not an error: 1, with the paths.
@@ -159,11 +178,14 @@ fn every_command_of_the_help_is_in_the_table() {
     let calls = all();
     let mut count = 0;
     for command in listed {
-        assert!(
-            calls.iter().any(|call| call.words[0] == command),
-            "`lokt {command}` has a row in the table of this matrix"
-        );
+        let is_called = |words: &[&str]| calls.iter().any(|call| call.words.starts_with(words));
+        assert!(is_called(&[command]), "`lokt {command}` has a row in the table of this matrix");
         count += 1;
+        // The line after a group has its commands.
+        let group = help.split(&format!("\n  {command} <COMMAND>")).nth(1).and_then(|rest| rest.lines().nth(1));
+        for word in group.iter().flat_map(|names| names.trim().split(", ")) {
+            assert!(is_called(&[command, word]), "`lokt {command} {word}` has a row in the table of this matrix");
+        }
     }
     assert!(count > 10, "the list of commands was found: {help}");
 }

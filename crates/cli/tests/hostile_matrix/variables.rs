@@ -57,7 +57,7 @@ fn no_variable_makes_a_command_lie_or_touch_anything_else() {
                 let json = FORMATS[(n + m) % 2];
                 let said = scene.root.lokt("b").env(variable, &value).args(call.words("x", json)).run();
                 let what = format!("{variable}={:.40}", value.to_string_lossy());
-                let bad_owner = variable == "LOKT_OWNER" && value.to_str().is_none() && call.looks;
+                let bad_owner = variable == "LOKT_OWNER" && value.to_str().is_none() && call.asks_who;
                 if json {
                     call.check_json(&said);
                 }
