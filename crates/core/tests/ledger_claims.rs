@@ -2,6 +2,7 @@
 
 mod claims {
     pub(crate) mod book;
+    mod properties;
 }
 
 use claims::book::{Book, at, member};

@@ -4,6 +4,8 @@
 //! it. The native family does the same in other words. Whatever an event says that doesn't fit what was known is a [`Remark`], never
 //! an error: other programs wrote it, and everybody else has to live with it, too.
 
+mod rows;
+
 use alloc::borrow::ToOwned as _;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
@@ -13,6 +15,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use rows::Row;
+
 use super::members::Members;
 use super::moment;
 use super::seq::{Seq, Style};
@@ -20,7 +24,7 @@ use super::stored::Stored;
 use crate::denial::Holder;
 use crate::hold::{Fence, Hold, Identity, LockId, Part, Parts, RECORD_VERSION};
 use crate::liveness::Liveness;
-use crate::time::{Elapsed, Moment, plus_seconds, show_wall};
+use crate::time::{Elapsed, Moment, plus_seconds};
 
 /// What an event that says nothing about its end has said to the native program: the beginning of its time, long ago.
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
@@ -363,64 +367,4 @@ fn clock_of(members: Members<'_>) -> Option<BootClock> {
         boottime_ms: members.number("boottime_ms")?,
         ttl_sec: members.number("ttl_sec").filter(|ttl_sec| *ttl_sec > 0)?,
     })
-}
-
-/// A claim in the cache.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
-    node: String,
-    owner: String,
-    token: u64,
-    seq: u64,
-    since: Option<String>,
-    renewed: Option<String>,
-    end: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    clock: Option<BootClock>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    host: String,
-    #[serde(default)]
-    pid: i64,
-    /// The end is a text that is no time.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    unreadable: bool,
-}
-
-impl Row {
-    fn of(node: &str, claim: &Claim) -> Self {
-        let (end, unreadable) = match &claim.end {
-            End::At(end) => (show_wall(*end), false),
-            End::Unreadable(text) => (text.clone(), true),
-        };
-        Self {
-            node: node.to_owned(),
-            owner: claim.owner.clone(),
-            token: claim.token.get(),
-            seq: claim.seq.get(),
-            since: claim.since.map(show_wall),
-            renewed: claim.renewed.map(show_wall),
-            end,
-            clock: claim.clock.clone(),
-            host: claim.host.clone(),
-            pid: claim.pid,
-            unreadable,
-        }
-    }
-
-    fn claim(self) -> Option<(String, Claim)> {
-        let time = |text: Option<String>| text.map_or(Some(None), |text| moment::parse(&text).map(Some));
-        let end = if self.unreadable { End::Unreadable(self.end) } else { End::At(moment::parse(&self.end)?) };
-        let claim = Claim {
-            owner: self.owner,
-            token: Seq::new(self.token)?,
-            seq: Seq::new(self.seq)?,
-            since: time(self.since)?,
-            renewed: time(self.renewed)?,
-            end,
-            clock: self.clock,
-            host: self.host,
-            pid: self.pid,
-        };
-        Some((self.node, claim))
-    }
 }

@@ -52,10 +52,10 @@ enum Read {
 impl Folder<'_> {
     /// What the cache says, or nothing; not yet caught up.
     pub(crate) fn cached(&self) -> Folded {
-        self.from_cache().unwrap_or_else(|| Folded::new(self.style))
+        self.read_cache().unwrap_or_else(|| Folded::new(self.style))
     }
 
-    fn from_cache(&self) -> Option<Folded> {
+    fn read_cache(&self) -> Option<Folded> {
         let Entry::File(cache) = self.disk.read(CACHE, CACHE_BYTES_MAX).ok()? else { return None };
         let folded = Folded::decode(&cache.bytes, self.style)?;
         self.is_current(&folded)?;
@@ -238,14 +238,14 @@ impl Folder<'_> {
     /// The number of the first event that has this key. If the kept keys can't be read, everything is folded again.
     pub(crate) fn seq_of_id(&self, folded: &mut Folded, key: &str) -> Result<Option<Seq>, Error> {
         let digest = Digest::of(key.as_bytes());
-        let old = self.old_ids(folded).and_then(|lines| find_id(&lines, &digest));
-        let old = if let Some(old) = old {
-            old
-        } else {
-            let head = folded.through;
-            *folded = Folded::new(self.style);
-            self.fold_on(folded, head)?;
-            None
+        let old = match self.old_ids(folded).map_or(Err(NoIds), |lines| find_id(&lines, &digest)) {
+            Ok(old) => old,
+            Err(NoIds) => {
+                let head = folded.through;
+                *folded = Folded::new(self.style);
+                self.fold_on(folded, head)?;
+                None
+            }
         };
         let fresh = || folded.fresh_ids.iter().find(|(_, fresh)| *fresh == digest).map(|(seq, _)| *seq);
         Ok(old.or_else(fresh))
@@ -278,19 +278,26 @@ fn id_line(seq: Seq, key: &Digest) -> String {
     format!("{seq} {key}\n")
 }
 
-/// Looks for a key in the lines of the kept ones. `None`: they aren't such lines, or not all of them.
-fn find_id(lines: &[u8], key: &Digest) -> Option<Option<Seq>> {
+/// What should be lines of keys isn't, or not all of it is.
+struct NoIds;
+
+/// Looks for a key in the lines of the kept ones.
+fn find_id(lines: &[u8], key: &Digest) -> Result<Option<Seq>, NoIds> {
     let wanted = key.to_string();
     let mut found = None;
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
-        let (number, digest) = line.strip_suffix(b"\n")?.split_at_checked(line.len().checked_sub(65)?)?;
-        let number = number.strip_suffix(b" ")?;
-        if number.is_empty() || !number.iter().all(u8::is_ascii_digit) || !digest.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
+        let (number, digest) = id_of(line).ok_or(NoIds)?;
         if found.is_none() && digest == wanted.as_bytes() {
-            found = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).and_then(Seq::new);
+            found = Some(number);
         }
     }
-    Some(found)
+    Ok(found)
+}
+
+fn id_of(line: &[u8]) -> Option<(Seq, &[u8])> {
+    let line = line.strip_suffix(b"\n")?;
+    let (number, digest) = line.split_at_checked(line.len().checked_sub(64)?)?;
+    let number = std::str::from_utf8(number.strip_suffix(b" ")?).ok()?.parse().ok()?;
+    let is_digest = digest.iter().all(u8::is_ascii_hexdigit);
+    Seq::new(number).filter(|_| is_digest).map(|seq| (seq, digest))
 }

@@ -1,12 +1,7 @@
 //! Claims over random histories: the fold against the documented one, written down once more, and the promises of what we decide.
 
-mod claims {
-    pub(crate) mod book;
-}
-
 use std::collections::BTreeMap;
 
-use claims::book::Book;
 use jiff::Timestamp;
 use lokt_core::ledger::claims::{End, Table};
 use lokt_core::ledger::seq::{Seq, Style};
@@ -14,6 +9,8 @@ use lokt_core::ledger::stored::Stored;
 use lokt_core::time::parse_wall;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use super::book::Book;
 
 const OWNERS: [&str; 3] = ["a", "b", "c"];
 const NODES: [&str; 3] = ["1", "1.1", "1.2"];
