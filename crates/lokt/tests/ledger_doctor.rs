@@ -141,6 +141,18 @@ fn an_event_that_another_program_replaced_is_brought_back_and_the_other_kept() {
 }
 
 #[test]
+fn another_branch_of_the_ledger_is_not_mended_into_the_old_one() {
+    let (_dir, ledger) = with_events(4, false);
+    for number in 3..=4 {
+        put(&file(&ledger, number), br#"{"type":"other_branch"}"#);
+    }
+    let problems = mended(&ledger);
+    assert_eq!(codes(&problems), [("replaced", Some(3)), ("replaced", Some(4))]);
+    assert!(problems.iter().all(|problem| problem.fix == Fix::No), "nothing proves that it is the same ledger");
+    assert_eq!(bytes(&file(&ledger, 4)), br#"{"type":"other_branch"}"#);
+}
+
+#[test]
 fn what_the_native_program_refuses_is_neutralised_and_the_rest_stays() {
     let (_dir, ledger) = native();
     put_new(

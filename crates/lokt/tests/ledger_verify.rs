@@ -164,6 +164,23 @@ fn a_checkpoint_finds_a_cut_tail_and_any_change_before_it() {
 }
 
 #[test]
+fn an_event_that_says_it_was_repaired_must_show_the_original() {
+    let (_dir, ledger) = with_events(4, true);
+    forget_second_names(&ledger);
+    let original = bytes(&file(&ledger, 2));
+    put_new(&file(&ledger, 2), format!(r#"{{"type":"lock_takeover","repaired":"{}"}}"#, Digest::of(&original)));
+    assert_eq!(codes(&verified(&ledger).problems), [("repaired", Some(2))], "else anybody could remove an event");
+    let aside = ledger.path().join(".lokt/aside");
+    fs::create_dir(&aside).expect("made");
+    put_new(&aside.join("000002-0.json"), b"something else");
+    assert_eq!(codes(&verified(&ledger).problems), [("repaired", Some(2))]);
+    put_new(&aside.join("000002-1.json"), original);
+    let said = ledger.verify(None, &mut |_, _| {}).expect("read");
+    assert_eq!(codes(&said.value.problems), []);
+    assert!(said.warnings.iter().any(|warning| warning.contains("000002-1.json")), "{:?}", said.warnings);
+}
+
+#[test]
 fn an_event_that_another_program_replaced_is_found_by_its_second_name() {
     let (_dir, ledger) = with_events(3, false);
     put(&file(&ledger, 2), br#"{"type":"custom_event"}"#);

@@ -538,7 +538,11 @@ struct MemUnlock {
 }
 
 impl Unlock for MemUnlock {
-    fn unlock(self: Box<Self>) {
+    fn unlock(self: Box<Self>) {}
+}
+
+impl Drop for MemUnlock {
+    fn drop(&mut self) {
         self.disk.state().mutex_held = false;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lokt_core::ledger::chain::Leaf;
+use lokt_core::ledger::chain::{Digest, Leaf};
 use lokt_core::ledger::draft::EVENT_BYTES_MAX;
 use lokt_core::ledger::seq::{Seq, Style};
 use lokt_core::ledger::stored::{Damage, Stored, misread};
@@ -12,6 +12,9 @@ use super::kept;
 use super::read::Raw;
 use crate::error::{At as _, Error};
 use crate::sys::disk::{Content, Entry};
+
+/// Where originals of repaired events are kept.
+pub(super) const ASIDE: &str = ".lokt/aside";
 
 /// Looks at events, from any thread.
 pub(super) struct Look<'a> {
@@ -74,6 +77,21 @@ impl<'a> Look<'a> {
             Ok(Entry::File(ours)) => Stored::parse(&ours.bytes).ok().map(|event| (ours.bytes, event)),
             _ => None,
         }
+    }
+
+    /// Where the original of a repaired event is kept, if it is.
+    pub(super) fn original(&self, seq: Seq, digest: Digest) -> Option<String> {
+        let names = self.ledger.disk.list(ASIDE).unwrap_or_default();
+        let of_it = names.into_iter().filter(|name| name.starts_with(&format!("{seq:06}-")));
+        of_it.map(|name| format!("{ASIDE}/{name}")).find(|path| {
+            let counted = match self.ledger.disk.read(path, EVENT_BYTES_MAX) {
+                Ok(Entry::File(content)) => Digest::of(&content.bytes),
+                // What was no file, or too long, counts as nothing.
+                Ok(Entry::NotRegular(_) | Entry::TooBig(_)) => Digest::of(b""),
+                Ok(Entry::Missing) | Err(_) => return false,
+            };
+            counted == digest
+        })
     }
 
     pub(super) fn at(&self, number: u64) -> Seen {

@@ -34,7 +34,7 @@ impl Ledger {
     ) -> Result<Said<Verification>, Error> {
         let names = self.names()?;
         let look = Look::new(self)?;
-        let mut judge = Judge::new(self, checkpoint);
+        let mut judge = Judge::new(self, &look, checkpoint);
         let total = names.numbers.len() as u64;
         let mut done = 0;
         for block in names.numbers.chunks(BLOCK) {
@@ -44,7 +44,7 @@ impl Ledger {
             done += block.len() as u64;
             progress(done, total);
         }
-        judge.tail(&look, &names);
+        judge.tail(&names);
         judge.strays(&names);
         Ok(judge.verdict(total))
     }
@@ -66,6 +66,7 @@ impl Ledger {
 /// Goes through the events in their order.
 struct Judge<'a> {
     ledger: &'a Ledger,
+    look: &'a Look<'a>,
     /// The digest of the bytes.
     pure: Chain,
     /// The same, corrected at each event that carries another.
@@ -81,9 +82,10 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    fn new(ledger: &'a Ledger, checkpoint: Option<Checkpoint>) -> Self {
+    fn new(ledger: &'a Ledger, look: &'a Look<'a>, checkpoint: Option<Checkpoint>) -> Self {
         Self {
             ledger,
+            look,
             pure: Chain::new(),
             carried: Chain::new(),
             last_chained: None,
@@ -153,9 +155,7 @@ impl<'a> Judge<'a> {
             self.last_chained = Some(seq);
         }
         if let Some(original) = event.repaired() {
-            self.warnings.push(format!(
-                "event {seq} stands for one that was repaired; the digest of the original is {original}"
-            ));
+            self.repaired(seq, original);
         }
         for message in self.claims.see(seq, event) {
             let hint = "tokens of a claim that was displaced are stale; its owner has to claim again";
@@ -167,6 +167,22 @@ impl<'a> Judge<'a> {
                 hint: Some(hint.to_owned()),
                 fix: Fix::No,
             });
+        }
+    }
+
+    /// The chain counts a repaired event as its original. Whoever could show it repaired something; anybody else removed an event.
+    fn repaired(&mut self, seq: Seq, original: Digest) {
+        if let Some(aside) = self.look.original(seq, original) {
+            let aside = self.ledger.at(&aside);
+            self.warnings.push(format!("event {seq} was repaired; the original is {}", aside.display()));
+            return;
+        }
+        let message =
+            format!("event {seq} says that it stands for one that was repaired, and the original isn't there");
+        self.problem("repaired", seq, message, Fix::No);
+        if let Some(problem) = self.problems.last_mut() {
+            problem.hint =
+                Some(format!("where it was repaired, .lokt/aside has the original; its SHA-256 is {original}"));
         }
     }
 
@@ -216,7 +232,7 @@ impl<'a> Judge<'a> {
         match seen.kept {
             Kept::Other => {
                 let message = format!("event {seq} was replaced by another program after lokt had written it");
-                self.problem("replaced", seq, message, Fix::Possible("`lokt ledger doctor --fix` brings it back".to_owned()));
+                self.problem("replaced", seq, message, Fix::Possible("`lokt ledger doctor --fix` brings it back, if later events prove that this is the same ledger".to_owned()));
             }
             Kept::Late => self.warnings.push(format!(
                 "event {seq} came late: it was written in a place that was kept free for it, by a program whose lock had been taken over"
@@ -226,9 +242,9 @@ impl<'a> Judge<'a> {
     }
 
     /// Events of ours that would come after the last one.
-    fn tail(&mut self, look: &Look<'_>, names: &Names) {
+    fn tail(&mut self, names: &Names) {
         let head = names.head();
-        if let Some(last) = look.last_kept().filter(|last| *last > head) {
+        if let Some(last) = self.look.last_kept().filter(|last| *last > head) {
             self.warnings.push(format!(
                 "the ledger ends with event {head}, and lokt has written event {last} here: it was shortened, by `git checkout` perhaps"
             ));

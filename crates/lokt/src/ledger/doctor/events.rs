@@ -6,7 +6,7 @@ use lokt_core::ledger::seq::{Seq, Style};
 use super::{Finding, Repair};
 use crate::error::Error;
 use crate::ledger::Ledger;
-use crate::ledger::answers::Progress;
+use crate::ledger::answers::{Fix, Progress};
 use crate::ledger::census::Names;
 use crate::ledger::look::{Kept, Look, Seen, What};
 use crate::parallel;
@@ -15,6 +15,7 @@ use crate::parallel;
 const BLOCK: usize = 4096;
 /// A longer gap isn't filled: somebody made a number up.
 const FILLED_MAX: u64 = 1024;
+const REPLACED: &str = "replaced";
 const NO_OP: &str = "put an event that says nothing in its place, and keep it in .lokt/aside";
 
 impl Ledger {
@@ -32,13 +33,21 @@ impl Ledger {
         let mut proof = (self.settings.style == Style::Native).then(Proof::new);
         let total = names.numbers.len() as u64;
         let mut done = 0;
+        let mut last_same = 0;
         for block in names.numbers.chunks(BLOCK) {
             for seen in parallel::map(block, |number| look.at(*number)) {
+                if seen.kept == Kept::Same {
+                    last_same = seen.seq.get();
+                }
                 findings.extend(self.event_finding(&seen, proof.as_mut(), warnings));
             }
             done += block.len() as u64;
             progress(done, total);
         }
+        let unproven = |finding: &&mut Finding| {
+            finding.problem.code == REPLACED && finding.problem.seq.is_some_and(|seq| seq > last_same)
+        };
+        findings.iter_mut().filter(unproven).for_each(Finding::leave);
         findings.sort_by_key(|finding| finding.problem.seq);
         Ok(findings)
     }
@@ -101,7 +110,7 @@ impl Ledger {
         let no_op = |finding: Finding| finding.repair(Repair::Neutralise(seq), NO_OP);
         let finding = match (&seen.what, seen.kept, refusal) {
             (_, Kept::Other, _) => {
-                found("replaced", format!("event {seq} isn't the one that lokt wrote: another program replaced it"))
+                found(REPLACED, format!("event {seq} isn't the one that lokt wrote: another program replaced it"))
                     .hint("what stands there now is kept in .lokt/aside; append it again if it is wanted")
                     .repair(Repair::Restore(seq), "bring back what lokt wrote")
             }
@@ -134,5 +143,17 @@ impl Ledger {
             (What::Gone, _, _) => return None,
         };
         Some(finding)
+    }
+}
+
+impl Finding {
+    /// No later event is one that lokt wrote here, so this may be another ledger altogether: another branch that was checked out.
+    fn leave(&mut self) {
+        self.repair = None;
+        self.problem.fix = Fix::No;
+        self.problem.hint = Some(
+            "no later event is lokt's own, so it isn't known whether this is the same ledger; .lokt/kept has what lokt wrote"
+                .to_owned(),
+        );
     }
 }

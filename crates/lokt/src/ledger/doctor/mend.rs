@@ -11,6 +11,7 @@ use crate::error::{At as _, Error, ErrorKind};
 use crate::ledger::Ledger;
 use crate::ledger::answers::{Fix, Problem, Progress};
 use crate::ledger::kept;
+use crate::ledger::look::ASIDE;
 use crate::ledger::settings::STATE;
 use crate::locks::Said;
 use crate::sys::disk::Entry;
@@ -187,9 +188,6 @@ impl Ledger {
         }
     }
 }
-
-/// Where originals are kept.
-const ASIDE: &str = ".lokt/aside";
 
 /// The lock was in the way and isn't any more.
 fn gone(lock: Finding, filled: Option<Seq>) -> Problem {
