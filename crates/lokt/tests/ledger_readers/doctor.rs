@@ -1,12 +1,10 @@
 //! The doctor: what is wrong is explained, what can be mended safely is mended, and nothing is lost by it.
 
-mod ledgers;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, SystemTime};
 
-use ledgers::{
+use crate::ledgers::{
     all_done, append, aside, bytes, codes, fifo, file, found, fresh, mended, put, put_new, reopened, rm, verified,
     with_events,
 };

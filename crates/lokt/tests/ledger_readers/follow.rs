@@ -1,7 +1,5 @@
 //! Following a ledger while others write to it, shorten it and put another in its place.
 
-mod ledgers;
-
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -9,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ledgers::{append, file, mv, put, put_new, rm, with_events};
+use crate::ledgers::{append, file, mv, put, put_new, rm, with_events};
 use lokt::Alarm;
 use lokt::ledger::{Ledger, Slot};
 use lokt::sys::bell::{Bell, Rope};

@@ -1,7 +1,5 @@
 //! Ledgers in real directories, and what others do to them.
 
-#![allow(dead_code, reason = "each test program uses some of it")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,12 @@
 //! Reading a ledger in which anything may be.
 
-mod ledgers;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use ledgers::{append, fifo, file, fresh, put_new, reopened, rm, seq, with_events};
+use crate::ledgers::{append, fifo, file, fresh, put_new, reopened, rm, seq, with_events};
 use lokt::ledger::Slot;
 use lokt::{EVENT_BYTES_MAX, Oddity, Style};
 
@@ -16,7 +14,7 @@ use lokt::{EVENT_BYTES_MAX, Oddity, Style};
 fn an_event_is_read_as_it_is_stored() {
     let (_dir, ledger) = with_events(2, false);
     let Slot::Event(bytes) = ledger.read(seq(2)).expect("read") else { panic!("there is an event") };
-    assert_eq!(bytes, ledgers::bytes(&file(&ledger, 2)));
+    assert_eq!(bytes, crate::ledgers::bytes(&file(&ledger, 2)));
     assert_eq!(ledger.read(seq(3)).expect("read"), Slot::Missing);
 }
 

@@ -1,10 +1,8 @@
 //! Verifying: whatever is done to a ledger behind our back is named, and where.
 
-mod ledgers;
-
 use std::fs;
 
-use ledgers::{append, bytes, codes, file, fresh, mv, put, put_new, reopened, rm, verified, with_events};
+use crate::ledgers::{append, bytes, codes, file, fresh, mv, put, put_new, reopened, rm, verified, with_events};
 use lokt::ledger::{Checkpoint, Ledger};
 use lokt::{Digest, Style};
 
