@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use lokt::ledger::{AppendTerms, Appended, Appending, Founding, Ledger, LockPatience, Unmet};
+use lokt::ledger::{AppendTerms, Appended, Appending, Founding, Ledger, LockPatience, Transacted, Unmet};
 use lokt::{Draft, ErrorKind, Seq, Style};
 use tempfile::TempDir;
 
@@ -164,4 +164,66 @@ fn the_chain_is_carried_and_goes_on() {
     let zeros = "0".repeat(64);
     assert!(text(&ledger, "event-000001.json").contains(&format!(r#""chain":"{zeros}""#)));
     assert!(!text(&ledger, "event-000002.json").contains(&zeros));
+}
+
+#[test]
+fn a_transaction_succeeds_although_others_append_all_the_time() {
+    let (_dir, ledger) = fresh();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            let mut count = 0;
+            while !stop.load(std::sync::atomic::Ordering::SeqCst) {
+                append(&ledger, "other");
+                count += 1;
+            }
+            count
+        });
+        for nth in 0_u64..50 {
+            let said = ledger.transact(|events| {
+                Ok::<_, ()>(vec![Draft::new("counted", vec![("through", events.through.into()), ("nth", nth.into())])])
+            });
+            let Transacted::Appended(done) = said.expect("it is written").value else { panic!("it was not refused") };
+            let event = text(&ledger, &Style::Documented.file_name(done.first));
+            let through = format!(r#""through":{},"#, done.first.get() - 1);
+            assert!(event.contains(&through), "it was decided about the ledger just before it: {event}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::SeqCst);
+        let count = others.join().expect("they don't fail");
+        assert_eq!(ledger.head().expect("readable").value, 50 + count, "nothing is lost");
+    });
+}
+
+#[test]
+fn a_decision_may_be_not_to_append() {
+    let (_dir, ledger) = fresh();
+    let said = ledger.transact(|_| Err::<Vec<Draft>, _>("no")).expect("asked");
+    assert!(matches!(said.value, Transacted::Denied("no")));
+    let said = ledger.transact(|_| Ok::<_, ()>(Vec::new())).expect("asked");
+    assert!(matches!(said.value, Transacted::Nothing));
+    assert_eq!(ledger.fold().expect("readable").value.through, 0);
+}
+
+#[test]
+fn every_take_over_has_a_filler_of_its_own() {
+    let (_dir, ledger) = fresh();
+    append(&ledger, "x");
+    let lock = ledger.path().join("ledger.lock");
+    // Two foreign writers, one after the other, each stopped when it had counted.
+    fs::create_dir(&lock).expect("as the recipe does");
+    age(&lock, 60);
+    ledger.doctor(true, &mut |_, _| {}).expect("mended");
+    let counted = ledger.head().expect("readable").value;
+    fs::create_dir(&lock).expect("as the recipe does");
+    age(&lock, 60);
+    let done = append(&ledger, "ours");
+    assert!(done.first.get() > counted + 1, "the second one's number is {}, and ours {}", counted + 1, done.first);
+    let (ours, theirs) = (Style::Documented.file_name(done.first), format!("event-{:06}.json", counted + 1));
+    let before = text(&ledger, &ours);
+    fs::write(ledger.path().join(&theirs), r#"{"type":"late"}"#).expect("its mv replaces the filler");
+    assert_eq!(text(&ledger, &ours), before);
+    assert!(
+        ledger.verify(None, &mut |_, _| {}).expect("readable").value.problems.is_empty(),
+        "a filler may be replaced"
+    );
 }

@@ -217,7 +217,9 @@ impl Ledger {
         let filler = if inside.owes_filler { Some(self.fill(&mut head)?) } else { None };
         for rerun in 0..=RERUNS_MAX {
             let is_other = standing.folded.as_ref().is_some_and(|folded| !self.folder().holds(folded));
-            let is_moved = is_other || (need >= Need::Head && head.seq != standing.head.seq);
+            // What was good when it was composed may have expired while the lock was waited for.
+            let is_old = need == Need::Fold && self.is_old(&standing);
+            let is_moved = is_other || is_old || (need >= Need::Head && head.seq != standing.head.seq);
             if is_moved || rerun > 0 || filler.is_some() {
                 self.move_on(&mut standing, &head, is_other || rerun > 0)?;
                 let pieces = match self.composed(composer, &mut standing, filler)? {
@@ -285,9 +287,8 @@ impl Ledger {
 
     /// Inside the lock: how it stands now. `is_other`: what was read before doesn't hold any more.
     fn move_on(&self, standing: &mut Standing, head: &Head, is_other: bool) -> Result<(), Error> {
-        let now = self.now();
-        if now.boottime_ms.saturating_sub(standing.now.boottime_ms) > FRESH_MS {
-            standing.now = now;
+        if self.is_old(standing) {
+            standing.now = self.now();
         }
         if let Some(folded) = &mut standing.folded {
             if is_other || folded.through > head.seq {
@@ -298,6 +299,10 @@ impl Ledger {
         }
         standing.head = head.clone();
         Ok(())
+    }
+
+    fn is_old(&self, standing: &Standing) -> bool {
+        self.now().boottime_ms.saturating_sub(standing.now.boottime_ms) > FRESH_MS
     }
 
     fn composed<C: Compose>(

@@ -19,6 +19,7 @@
 //! | [`prepared`] | events on disk that have no number yet |
 //! | [`fold`] | what the events say, from where an earlier command left off |
 //! | [`commit`] | the one way in which events are added |
+//! | [`transact`] | what a program decides about the ledger as it stands |
 //! | [`append`] | what somebody typed: under conditions, or many at once |
 //! | [`claims`] | who has which node of work |
 //! | [`meta`] | how long claims last |
@@ -49,6 +50,7 @@ mod prepared;
 mod read;
 mod settings;
 mod takeover;
+mod transact;
 mod verify;
 
 use std::io;
@@ -64,6 +66,8 @@ pub use answers::{
     AppendTerms, Appended, Appending, Census, Checkpoint, ClaimEntry, ClaimTerms, Claimed, Claiming, Fix, Founding,
     How, LockPatience, Problem, Progress, Reaped, Releasing, Settings, Slot, Unmet, Verification,
 };
+pub use lokt_core::ledger::fold::Folded;
+pub use transact::Transacted;
 
 use crate::error::{At as _, Error, ErrorKind};
 use crate::locks::Said;
