@@ -67,7 +67,11 @@ impl Draft {
         let text = text_of(json)?;
         let mut draft = Self { kind: String::new(), timestamp: None, members: Vec::new() };
         let mut names: Vec<String> = Vec::new();
-        for member in json::members(text) {
+        for (nth, member) in json::members(text).into_iter().enumerate() {
+            // As `show` and `export` write it: the number that it had there.
+            if nth == 0 && member.name == "\"seq\"" {
+                continue;
+            }
             let name: String =
                 serde_json::from_str(member.name).map_err(|error| BadEvent(format!("an event is JSON: {error}")))?;
             if let Some(known @ ("type" | "timestamp")) = taken_for(&name) {
@@ -177,6 +181,7 @@ impl Draft {
                 }
                 _ => return bad(format!("an event's `timestamp` is a string, not {}", json::kind(&value))),
             },
+            "seq" => return bad("the member `seq` is the number that the ledger gives; call yours otherwise"),
             "filler" if Seq::new(value.parse().unwrap_or(0)).is_some() => {
                 return bad("a number in the member `filler` is lokt's own; call it otherwise");
             }

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::members::Members;
 use super::seq::Seq;
+use super::shapes;
 use super::stored::Stored;
 
 /// A node's id is no longer, in either style.
@@ -105,6 +106,7 @@ impl Proof {
     }
 
     fn step(&mut self, event: &Stored) -> Result<(), String> {
+        shapes::check(&event.kind, &event.members)?;
         let members = Members::of(&event.members);
         match event.kind.as_str() {
             "proof_initialized" | "def_added" | "lemma_extracted" | "scope_opened" | "scope_closed" => Ok(()),

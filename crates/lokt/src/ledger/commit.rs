@@ -409,7 +409,7 @@ impl Ledger {
             let Some(seq) = Seq::new(published.first.get() + nth as u64) else { continue };
             let file = self.file(seq);
             let there = self.disk.stamp(&file).at("look at", &self.path, &file)?;
-            if there.map(|there| (there.dev, there.ino)) != Some((stamp.dev, stamp.ino)) {
+            if there != Some(*stamp) {
                 lost.push(nth);
             }
         }

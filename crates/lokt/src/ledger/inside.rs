@@ -25,6 +25,8 @@ const WARY_BYTES_MAX: usize = 4096;
 const RELEASES_MAX: u64 = 64;
 /// A lock file of ours is for us alone to read, as documented.
 const LOCK_MODE: u32 = 0o600;
+/// Where others may write to the ledger they must be able to tell whether we are gone.
+const SHARED_LOCK_MODE: u32 = 0o644;
 
 /// Inside: nobody else writes, of those who ask.
 pub(crate) struct Inside<'l> {
@@ -144,7 +146,8 @@ impl Ledger {
     /// Puts a complete lock file at `path`.
     pub(super) fn link_lock(&self, path: &str, nonce: u128, took_over: Option<String>) -> std::io::Result<()> {
         let note = Note { took_over, ..Note::of(&self.me, self.now().wall, nonce) }.render();
-        self.disk.unnamed(&note, LOCK_MODE)?.link(path)
+        let mode = if self.disk.is_shared() { SHARED_LOCK_MODE } else { LOCK_MODE };
+        self.disk.unnamed(&note, mode)?.link(path)
     }
 
     /// A directory that is a lock of ours, complete, still in our own state.
@@ -247,7 +250,8 @@ impl Ledger {
         let path = self.at(LOCK);
         let failed = |error: std::io::Error| format!("{} could not be removed: {error}", path.display());
         let there = self.disk.stamp(LOCK).map_err(failed)?;
-        if there.map(|stamp| (stamp.dev, stamp.ino)) != Some((lock.stamp.dev, lock.stamp.ino)) {
+        // Its times too: the number of a file that was removed is soon another's.
+        if there != Some(lock.stamp) {
             return Err(format!("{} was taken away by another program while it was ours", path.display()));
         }
         match lock.kind {

@@ -115,11 +115,11 @@ impl Ledger {
     /// Makes a ledger below `dir`, and says whether there was none.
     pub fn init(dir: &Path, founding: Founding, me: Identity) -> Result<(Self, bool), Error> {
         let path = dir.join(LEDGER);
-        let (disk, made) = OsDisk::create_as(&path, 0o755).map_err(|error| Error::io("make", &path, error))?;
+        let (disk, _) = OsDisk::create_as(&path, 0o755).map_err(|error| Error::io("make", &path, error))?;
         let above = OsDisk::open(dir).map_err(|error| Error::io("open", dir, error))?;
         let mut ledger = Self::on(dir, Arc::new(disk), Arc::new(above), Arc::new(Linux), me)?;
-        let founded = ledger.found(founding)?;
-        Ok((ledger, made || founded))
+        let is_new = ledger.found(founding)?;
+        Ok((ledger, is_new))
     }
 
     /// A ledger on any disk: `disk` has its events, `above` is the directory that it belongs to.

@@ -96,7 +96,7 @@ impl Seen {
 }
 
 impl Ledger {
-    /// Makes it what it is asked to be, and says whether it had no settings before.
+    /// Makes it what it is asked to be, and says whether there was nothing before: neither settings nor events.
     pub(super) fn found(&mut self, founding: Founding) -> Result<bool, Error> {
         let inside =
             Inside::enter(&*self.disk, self.patience.timeout).map_err(|failure| Error::mutex(&self.path, failure))?;
@@ -119,7 +119,7 @@ impl Ledger {
         drop(inside);
         self.settings = settings;
         self.is_settled = true;
-        Ok(before.is_none())
+        Ok(!has_events)
     }
 
     /// Notes the settings, if nobody has. Under the mutex.

@@ -49,6 +49,8 @@ pub(crate) enum Shape {
     File,
     /// A directory, as the documented recipe makes it, or ours after a take-over.
     Directory,
+    /// A file that we may not read.
+    Unreadable,
     /// Something else; the text says what.
     Other(&'static str),
 }
@@ -67,6 +69,7 @@ impl Found {
         let what = match self.shape {
             Shape::File => "a lock file",
             Shape::Directory => "a lock directory",
+            Shape::Unreadable => "a lock file that may not be read",
             Shape::Other(kind) => kind,
         };
         let who = match (&self.note.writer, self.note.agent_id.as_str()) {
@@ -96,13 +99,15 @@ impl Ledger {
             Some(before) => before.first_seen_ms,
             None => self.sighting(&stamp, &bytes).unwrap_or(now.boottime_ms),
         };
-        let verdict = judge(&Sight {
+        let judged = judge(&Sight {
             note: &note,
             modified: stamp.modified,
             writer: note.writer.as_ref().and_then(|writer| self.writer(writer)),
             unchanged_ms: now.boottime_ms.saturating_sub(first_seen_ms),
             now: now.wall,
         });
+        // Who may not read it can't know whose it is.
+        let verdict = if shape == Shape::Unreadable { Verdict::Held } else { judged };
         let age_ms = millis_between(note.acquired_at.map_or(stamp.modified, |at| at.max(stamp.modified)), now.wall);
         let found = Found { verdict, note, shape, stamp, bytes, first_seen_ms, age_ms };
         *watched = Some(found.clone());
@@ -112,7 +117,10 @@ impl Ledger {
     fn read_lock_at(&self, path: &str) -> Result<Option<(Stamp, Shape, Vec<u8>)>, Error> {
         let entry = match self.disk.read(path, NOTE_BYTES_MAX) {
             // Another user's; it is a lock all the same.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Entry::TooBig(0),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let stamp = self.disk.stamp(path).at("look at", &self.path, path)?;
+                return Ok(stamp.map(|stamp| (stamp, Shape::Unreadable, Vec::new())));
+            }
             done => done.at("read", &self.path, path)?,
         };
         let shape = match entry {

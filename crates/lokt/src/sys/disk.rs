@@ -177,6 +177,10 @@ pub trait Disk: Send + Sync {
     fn changes(&self, path: &str) -> io::Result<OwnedFd>;
     /// The file system under the root.
     fn mount(&self) -> Mount;
+    /// May others than its owner write to the root?
+    fn is_shared(&self) -> bool {
+        false
+    }
     /// Takes the root's mutex; gives back what drops it.
     fn lock(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex>;
     /// The pid of the process that holds the root's mutex, if that can be found out.

@@ -467,6 +467,10 @@ impl Disk for OsDisk {
         self.opened().mount
     }
 
+    fn is_shared(&self) -> bool {
+        self.opened().ownership.shared
+    }
+
     fn lock(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
         // A root that is replaced while we wait for its mutex is another root.
         for _ in 0..ROOT_CHANGES_MAX {
