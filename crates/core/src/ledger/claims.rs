@@ -12,7 +12,6 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use rows::Row;
@@ -62,7 +61,7 @@ pub enum End {
 }
 
 /// How a claim of ours is judged on the boot that wrote it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootClock {
     /// The boot.
     pub boot_id: String,

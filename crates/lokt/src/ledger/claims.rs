@@ -154,7 +154,7 @@ impl Ledger {
             holder: file.holder(&now, &self.me),
             lock_file: Some(path),
         }));
-        entries.sort_by(|one, other| in_order(&one.node, &other.node));
+        entries.sort_by_cached_key(|entry| place(&entry.node));
         self.keep_what_was_read(Some(folded));
         Ok(Said { value: entries, warnings })
     }
@@ -324,11 +324,8 @@ fn may_end(refused: &Refused) -> bool {
     }
 }
 
-/// 1.2 comes before 1.10.
-fn in_order(one: &str, other: &str) -> std::cmp::Ordering {
-    let numbers = |node: &str| node.split('.').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<u64>>>();
-    match (numbers(one), numbers(other)) {
-        (Some(one), Some(other)) => one.cmp(&other),
-        _ => one.cmp(other),
-    }
+/// 1.2 comes before 1.10, and both before a name.
+fn place(node: &str) -> (bool, Vec<u64>, String) {
+    let numbers = node.split('.').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<u64>>>();
+    (numbers.is_none(), numbers.unwrap_or_default(), node.to_owned())
 }
