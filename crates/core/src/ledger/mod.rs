@@ -11,7 +11,6 @@
 //! | [`fold`] | everything that the events up to a number say, and its cache |
 //! | [`claims`] | who has which node, folded from the events of both families |
 //! | [`proof`] | what the native program's replay would refuse |
-//! | `shapes` | what the members of its events must be |
 //! | [`claiming`] | a claim's decision, and the events that it becomes |
 //! | [`lock_file`] | a claim in a file of its own |
 //! | [`meta`] | how long claims last by default |
@@ -30,6 +29,5 @@ pub mod meta;
 pub mod moment;
 pub mod proof;
 pub mod seq;
-mod shapes;
 pub mod stored;
 pub mod writer_lock;

@@ -4,6 +4,8 @@
 //! [`Proof`] before it writes to a native ledger, and `doctor` asks it about what others wrote. Only what is known to be refused is: an
 //! event that is wrongly called good is the native program's to report, one that is wrongly called bad would be replaced by a no-op.
 
+mod shapes;
+
 use alloc::borrow::ToOwned as _;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -11,11 +13,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::members::Members;
 use super::seq::Seq;
-use super::shapes;
 use super::stored::Stored;
 
 /// A node's id is no longer, in either style.
@@ -106,8 +107,8 @@ impl Proof {
     }
 
     fn step(&mut self, event: &Stored) -> Result<(), String> {
-        shapes::check(&event.kind, &event.members)?;
         let members = Members::of(&event.members);
+        shapes::check(&event.kind, members)?;
         match event.kind.as_str() {
             "proof_initialized" | "def_added" | "lemma_extracted" | "scope_opened" | "scope_closed" => Ok(()),
             "node_created" => self.create(members),
@@ -136,14 +137,11 @@ impl Proof {
         }
     }
 
-    /// A second node of the same id takes the place of the first.
+    /// A second node of the same id takes the place of the first. One without an id is a node, too.
     fn create(&mut self, members: Members<'_>) -> Result<(), String> {
-        let node = members.get("node").and_then(Value::as_object).ok_or("it has no node")?;
-        let node = Members::of(node);
+        let none = Map::new();
+        let node = Members::of(members.get("node").and_then(Value::as_object).unwrap_or(&none));
         let id = node.text("id")?.unwrap_or_default();
-        if !is_readable_id(id) {
-            return Err(format!("{id:?} is no node's id"));
-        }
         let workflow = match node.text("workflow_state")?.unwrap_or_default() {
             "available" => Workflow::Available,
             "claimed" => Workflow::Claimed,
