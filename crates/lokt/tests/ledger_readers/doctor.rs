@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::ledgers::{
-    all_done, append, aside, bytes, codes, fifo, file, found, fresh, mended, put, put_new, reopened, rm, verified,
-    with_events,
+    all_done, append, aside, bytes, codes, fifo, file, found, fresh, made_old, mended, put, put_new, reopened, rm,
+    verified, with_events,
 };
 use lokt::ledger::{Fix, Ledger, LockPatience};
 use lokt::{Stored, Style};
@@ -28,15 +28,6 @@ fn native() -> (tempfile::TempDir, Ledger) {
 
 fn event(ledger: &Ledger, number: u64) -> Stored {
     Stored::parse(&bytes(&file(ledger, number))).expect("it is an event")
-}
-
-fn made_old(path: &std::path::Path) {
-    let then = fs::metadata("/proc/self").expect("proc").modified().expect("a time") - Duration::from_secs(3600);
-    set_modified(path, then);
-}
-
-fn set_modified(path: &std::path::Path, then: SystemTime) {
-    fs::File::open(path).expect("it is there").set_modified(then).expect("it is ours");
 }
 
 #[test]

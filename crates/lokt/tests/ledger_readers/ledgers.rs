@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use lokt::ledger::{AppendTerms, Appending, Fix, Founding, Ledger, Problem, Verification};
 use lokt::{Draft, Seq, Style};
@@ -73,6 +74,12 @@ pub(crate) fn rm(path: &Path) {
 pub(crate) fn fifo(path: &Path) {
     let mode = rustix::fs::Mode::from_raw_mode(0o644);
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).expect("it can be made");
+}
+
+/// As if it had been there for an hour.
+pub(crate) fn made_old(path: &Path) {
+    let then = fs::metadata("/proc/self").expect("proc").modified().expect("a time") - Duration::from_secs(3600);
+    fs::File::open(path).expect("it is there").set_modified(then).expect("it is ours");
 }
 
 pub(crate) fn bytes(path: &Path) -> Vec<u8> {

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::ledgers::{append, bytes, codes, file, fresh, mv, put, put_new, reopened, rm, verified, with_events};
+use crate::ledgers::{
+    append, bytes, codes, file, fresh, made_old, mv, put, put_new, reopened, rm, verified, with_events,
+};
 use lokt::ledger::{Checkpoint, Ledger};
 use lokt::{Digest, Style};
 
@@ -186,6 +188,25 @@ fn an_event_that_another_program_replaced_is_found_by_its_second_name() {
     let copy = bytes(&file(&ledger, 3));
     put(&file(&ledger, 3), copy);
     assert_eq!(codes(&verified(&ledger).problems), [("replaced", Some(2))], "a copy of an event is that event");
+}
+
+/// A writer was stopped, its lock taken over, and its number filled: what it writes there when it goes on changes nothing.
+#[test]
+fn a_late_event_in_a_fillers_place_does_not_break_the_chain() {
+    let (_dir, ledger) = with_events(2, true);
+    let lock = ledger.path().join("ledger.lock");
+    put_new(&lock, br#"{"agent_id":"append-operation","acquired_at":"2020-01-01T00:00:00Z"}"#);
+    made_old(&lock);
+    assert_eq!(append(&ledger, r#"{"type":"after"}"#), 4, "the number of the stopped writer is filled");
+    append(&ledger, r#"{"type":"more"}"#);
+    let before = verified(&ledger);
+    assert_eq!((codes(&before.problems), before.chained), (vec![], 4));
+    put(&file(&ledger, 3), br#"{"type":"late"}"#);
+    let after = verified(&ledger);
+    assert_eq!(codes(&after.problems), []);
+    assert_eq!(after.checkpoint, before.checkpoint);
+    flip(&ledger, 2, payload(&ledger, 2));
+    assert_eq!(codes(&verified(&ledger).problems), [("chain-broken", Some(4))], "all else counts");
 }
 
 #[test]
