@@ -168,7 +168,8 @@ fn commands_and_flags_of_a_group_are_completed() {
             for flag in help.lines().filter_map(|line| line.trim_start().split("--").nth(1)) {
                 let flag = format!("--{}", flag.split([' ', '.', ',']).next().unwrap_or_default());
                 // Two dashes alone stand before a command to run.
-                if flag.len() > 2 && help.contains(&format!("  {flag}")) || help.contains(&format!(", {flag}")) {
+                let is_one = help.contains(&format!("  {flag}")) || help.contains(&format!(", {flag}"));
+                if flag.len() > 2 && is_one {
                     assert!(offered.contains(&flag), "{group} {command} {flag} is completed: {offered:?}");
                 }
             }

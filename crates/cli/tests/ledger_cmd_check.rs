@@ -32,7 +32,7 @@ fn init_makes_a_ledger_once() {
 fn a_ledger_keeps_its_style() {
     let book = Book::with(1);
     let said = book.run("a", "ledger init --style native").exits(64, "it has one");
-    said.notes("is a documented ledger, not a native one", "it says so");
+    said.notes("is a ledger of the documented style", "it says so");
     assert_eq!(book.run("a", "ledger init --style native --json").exits(64, "it has one").failure(), "E_USAGE");
     book.run("a", "ledger init --style other")
         .exits(64, "there is no such style")

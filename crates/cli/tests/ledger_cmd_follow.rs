@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::ledgers::Book;
-use crate::common::{LOKT, put};
+use crate::common::{LOKT, put, remove};
 
 /// A running `lokt ledger follow --json WORDS`.
 struct Follower(Session);
@@ -87,16 +87,32 @@ fn follow_begins_where_it_is_told_to() {
 fn follow_sees_what_other_programs_write() {
     let book = Book::with(1);
     let follower = Follower::start(&book, &[]);
-    let temp = book.ledger().join(".event-1.tmp");
-    put(&temp, r#"{"type":"foreign","timestamp":"2026-01-01T00:00:00Z"}"#);
-    let script = "mv ledger/.event-1.tmp ledger/event-000002.json";
-    crate::common::Call::new("sh").args(["-c", script]).cwd(book.dir()).run().exits(0, "as the shell example does");
+    // As the shell example does it.
+    let write = |seq: u64, text: &str| {
+        put(&book.ledger().join(".event-1.tmp"), text);
+        let script = format!("mv ledger/.event-1.tmp ledger/event-{seq:06}.json");
+        crate::common::Call::new("sh").args(["-c", &script]).cwd(book.dir()).run().exits(0, "it is renamed");
+    };
+    write(2, r#"{"type":"foreign","timestamp":"2026-01-01T00:00:00Z"}"#);
     follower.shows(&[2]);
-    put(&book.path(3), "garbage");
+    write(3, "garbage");
     follower.shows(&[2, 3]);
     assert_eq!(follower.shown()[1]["status"], "damaged", "what is none is shown as that");
     book.append(r#"{"type":"x"}"#).exits(0, "it is appended");
     follower.shows(&[2, 3, 4]);
+    follower.ends_by(Signal::TERM);
+}
+
+#[test]
+fn follow_tells_that_an_earlier_state_was_put_back() {
+    let book = Book::with(3);
+    let follower = Follower::start(&book, &["--after", "0"]);
+    follower.shows(&[1, 2, 3]);
+    remove(&book.path(3));
+    remove(&book.path(2));
+    wait_until(PATIENCE, || follower.shown().len() > 3);
+    let told = follower.shown().last().cloned().expect("it is told");
+    assert_eq!((&told["status"], &told["head"]), (&"rewound".into(), &1.into()), "{told}");
     follower.ends_by(Signal::TERM);
 }
 

@@ -17,10 +17,9 @@ fn show_has_a_line_per_event() {
     assert_eq!(objects(&said)[1]["n"], 2, "the members");
     let at = |seq| book.event(seq)["timestamp"].as_str().expect("a time").to_owned();
     let said = book.run("a", "ledger show").exits(0, "anybody may look");
-    let expected: String = (1..=3).map(|n| format!("{n}  {}  note  {{\"n\":{n}}}\n", at(n))).collect();
+    let expected = [1, 2, 3].map(|n| format!("{n}  {}  note  {{\"n\":{n}}}\n", at(n))).concat();
     assert_eq!((said.stdout.as_str(), said.stderr.as_str()), (expected.as_str(), ""), "in text");
-    let raw: String =
-        (1..=3).map(|n| format!("{}\n", String::from_utf8(book.bytes(n)).expect("text").trim_end())).collect();
+    let raw = [1, 2, 3].map(|n| format!("{}\n", String::from_utf8(book.bytes(n)).expect("text").trim_end())).concat();
     assert_eq!(book.run("a", "ledger show --raw").exits(0, "anybody may look").stdout, raw, "as stored");
     assert_eq!(book.run("a", "ledger show --raw --json").exits(0, "anybody may look").stdout, raw, "that is JSON too");
     let empty = Book::new();
@@ -126,7 +125,7 @@ fn head_is_the_number_of_the_last_event() {
     assert_eq!(json, json!({"head": 1, "style": "documented", "chain": false, "path": path}), "in JSON");
     let json = Book::native().run("a", "ledger head --json").exits(0, "four events").json();
     assert_eq!((&json["head"], &json["style"]), (&json!(4), &json!("native")), "{json}");
-    let book = Book::with(1);
+    let book = Book::new();
     put(&book.ledger().join("event-999999.json"), r#"{"type":"x","timestamp":"2026-01-01T00:00:00Z"}"#);
     book.append(r#"{"type":"y"}"#).exits(0, "numbers grow").says("appended event 1000000\n", "past six digits");
     assert!(book.ledger().join("event-1000000.json").exists(), "so do names");
@@ -207,4 +206,32 @@ fn a_reader_that_leaves_early_is_no_error() {
     ]);
     let said = call.cwd(book.dir()).run().exits(0, "it had enough");
     assert_eq!(said.stdout.lines().count(), 1, "one line{said}");
+}
+
+#[test]
+fn long_work_shows_how_far_it_has_come_on_a_terminal() {
+    let book = Book::new();
+    for seq in 1..=6 {
+        let text = "x".repeat(100_000);
+        put(&book.path(seq), format!(r#"{{"type":"long","timestamp":"2026-01-01T00:00:00Z","text":"{text}"}}"#));
+    }
+    // The reader comes late: what was written by then fills the pipe, and takes longer than a second.
+    let script = "\"$0\" ledger export | { sleep 1.5; cat > /dev/null; }";
+    let start = lokt_testkit::session::Start {
+        words: vec!["bash", "-c", script, crate::common::LOKT],
+        env: vec![("TERM", "xterm".to_owned())],
+        dir: book.dir(),
+    };
+    let mut terminal = start.terminal(80);
+    assert_eq!(terminal.ends(), 0, "{:?}", terminal.screen());
+    let screen = terminal.screen();
+    assert!(screen.contains("exporting: ") && screen.contains(" of 6 ("), "it says how far it is: {screen:?}");
+    assert!(screen.ends_with("\r\u{1b}[K"), "and takes the line away when it is done: {screen:?}");
+    let quick = lokt_testkit::session::Start {
+        words: vec!["bash", "-c", "\"$0\" ledger export > /dev/null", crate::common::LOKT],
+        ..start
+    };
+    let mut terminal = quick.terminal(80);
+    assert_eq!(terminal.ends(), 0, "{:?}", terminal.screen());
+    assert_eq!(terminal.screen(), "", "what is over at once says nothing");
 }

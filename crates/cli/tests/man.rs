@@ -37,7 +37,7 @@ fn every_command_has_a_page_that_renders_without_a_warning() {
         let command = line.split_whitespace().next().expect("the line isn't empty");
         expected.push(format!("lokt-{command}.1"));
         // The commands of a group follow it, in the next line of the help.
-        if line.contains(" <COMMAND>") {
+        if line.starts_with(&format!("  {command} <COMMAND>")) {
             let names = help.split(line).nth(1).and_then(|rest| rest.lines().nth(1)).expect("it has commands");
             expected.extend(names.trim().split(", ").map(|name| format!("lokt-{command}-{name}.1")));
         }

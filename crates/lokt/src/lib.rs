@@ -56,7 +56,7 @@ pub use lokt_core::guard::{LOST, OnLost, Warning};
 pub use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, PartKind};
 pub use lokt_core::ledger::chain::Digest;
 pub use lokt_core::ledger::claiming::Refused;
-pub use lokt_core::ledger::draft::{BadEvent, Draft, EVENT_BYTES_MAX};
+pub use lokt_core::ledger::draft::{Added, BadEvent, Draft, EVENT_BYTES_MAX};
 pub use lokt_core::ledger::seq::{Oddity, Seq, Style};
 pub use lokt_core::ledger::stored::{Damage, Stored, line as event_line};
 pub use lokt_core::liveness::Liveness;

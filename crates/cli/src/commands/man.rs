@@ -157,7 +157,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 23] = [
                 "lokt ledger append --expect-seq \"$(lokt ledger head)\" '{\"type\":\"decided\"}'",
             ),
             ("Try again safely after a timeout.", "lokt ledger append --id job-17 '{\"type\":\"job_done\"}'"),
-            ("Many events at once.", "printf '%s\\n' '{\"type\":\"a\"}' '{\"type\":\"b\"}' | lokt ledger append"),
+            ("Many events at once.", "{ echo '{\"type\":\"a\"}'; echo '{\"type\":\"b\"}'; } | lokt ledger append"),
         ],
     ),
     ("ledger show", &[("The last three, for a program.", "lokt ledger show --reverse --limit 3 --json")]),
@@ -180,17 +180,14 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 23] = [
         "claim take",
         &[
             ("The first that is free, for ten minutes.", "lokt claim take --any 1.1 1.2 1.3 --ttl 10m"),
-            (
-                "Append only while the claim is yours.",
-                "token=$(lokt claim take 2.1 --json | sed -n 's/.*\"token\": \\([0-9]*\\).*/\\1/p') && lokt ledger append --token \"$token\" '{\"type\":\"proved\"}'",
-            ),
+            ("Wait for it.", "lokt claim take 2.1 --timeout 1m"),
         ],
     ),
     (
         "claim run",
         &[(
             "The command appends under the claim that it runs under.",
-            "lokt claim run 1.4 -- sh -c 'lokt ledger append -d \"$LOKT_LEDGER_DIR\" --token \"$LOKT_CLAIM_TOKEN\" \"{\\\"type\\\":\\\"done\\\"}\"'",
+            "echo '{\"type\":\"done\"}' > done.jsonl && lokt claim run 1.4 -- sh -c 'lokt ledger append -d \"$LOKT_LEDGER_DIR\" --token \"$LOKT_CLAIM_TOKEN\" --file done.jsonl'",
         )],
     ),
     ("claim reap", &[("What would be ended?", "lokt claim reap --dry-run")]),

@@ -107,10 +107,12 @@ impl Book {
     /// A claim as a program writes it that knows nothing of lokt.
     pub(crate) fn put_claim(&self, seq: u64, node: &str, owner: &str, left_sec: i64) {
         let (at, end) = (from_now(left_sec - 300).to_string(), from_now(left_sec).to_string());
-        self.put(seq, &match self.native {
-            false => json!({"type": "lock_acquired", "timestamp": at, "node_id": node, "owner": owner, "expires_at": end}),
-            true => json!({"type": "nodes_claimed", "timestamp": at, "node_ids": [node], "owner": owner, "timeout": end}),
-        });
+        let claim = if self.native {
+            json!({"type": "nodes_claimed", "timestamp": at, "node_ids": [node], "owner": owner, "timeout": end})
+        } else {
+            json!({"type": "lock_acquired", "timestamp": at, "node_id": node, "owner": owner, "expires_at": end})
+        };
+        self.put(seq, &claim);
     }
 
     /// The numbers of all events.

@@ -53,6 +53,12 @@ impl Ledger {
         })
     }
 
+    /// The highest number, by a listing, and the missing ones as ranges from lowest to highest, all of them.
+    pub fn gaps(&self) -> Result<(u64, Vec<(u64, u64)>), Error> {
+        let names = self.names()?;
+        Ok((names.head(), names.gaps().collect()))
+    }
+
     /// The same, with all of the names.
     pub(super) fn names(&self) -> Result<Names, Error> {
         let mut names = Names { numbers: Vec::new(), strays: Vec::new() };

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let patience = LockPatience::default();
     let timeout = args.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(patience.timeout);
     let ledger = args.place.open()?.patient(LockPatience { timeout, poll: args.poll.unwrap_or(patience.poll) });
-    let drafts = source.drafts()?;
+    let drafts = source.drafts(&ledger)?;
     if args.id.is_some() && drafts.len() > 1 {
         return Err(Failure::usage(format!("one key, but {} events", drafts.len()))
             .hint("append them one by one, each with its own --id"));

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         Some(path) => Out::File(BufWriter::new(staged(path)?), path),
     };
     let written = write(&ledger, args, &mut out)?;
-    let report = Report::new(if written.wrong == 0 { Exit::Done } else { Exit::Damaged }).warnings(written.warnings);
+    let report = Report::new(if written.wrong == 0 { Exit::Done } else { Exit::Damaged });
     let Out::File(file, path) = out else { return Ok(report) };
     let mut file = file.into_inner().map_err(|error| cant_write(path, error.error()))?;
     file.finish().and_then(|()| file.publish()).and_then(|()| file.sync()).map_err(|error| cant_write(path, &error))?;
@@ -107,14 +107,13 @@ struct Written {
     events: u64,
     /// How much couldn't be read.
     wrong: u64,
-    warnings: Vec<String>,
 }
 
 fn write(ledger: &Ledger, args: &Args, out: &mut Out<'_>) -> Result<Written, Failure> {
-    let (spans, warnings) = numbers(ledger, args.after, false)?;
+    let spans = numbers(ledger, args.after, false)?;
     let total: u64 = spans.iter().filter(|span| !span.is_gap).map(super::scan::Span::count).sum();
     let mut progress = Progress::new("exporting");
-    let mut written = Written { warnings, ..Written::default() };
+    let mut written = Written::default();
     let mut lines = Lines { shape: args.shape, held: None, begun: false };
     let wanted = Wanted::default();
     let mut seen_count = 0;

@@ -15,7 +15,8 @@ use super::place::Place;
 use super::scan::{Look, Seen, Wanted, Wrong, line};
 use crate::args::parse_expect;
 use crate::exit::Exit;
-use crate::report::{Failure, Format, Report};
+use crate::report::{Failure, Format, Report, say};
+use crate::show::clean_json;
 use crate::stream::Stream;
 
 /// Show events as they come, until Ctrl-C
@@ -94,6 +95,9 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn show(&mut self, seq: Seq, slot: Slot) -> ControlFlow<()> {
+        if let Slot::Rewound { head } = slot {
+            return self.rewound(seq, head);
+        }
         let wrong = match self.wanted.judge(seq, slot) {
             Seen::Unwanted => {
                 return if Stream::is_read() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
@@ -109,6 +113,21 @@ impl Printer<'_> {
             Format::Json => self.print(&wrong.json()),
             Format::Text => {
                 wrong.say();
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    /// What was shown from `seq` on isn't there any more.
+    fn rewound(&mut self, seq: Seq, head: u64) -> ControlFlow<()> {
+        let message = format!("the ledger is another one from event {seq} on, and ends with event {head}");
+        match self.format {
+            Format::Json => {
+                let line = serde_json::json!({"seq": seq.get(), "status": "rewound", "head": head, "message": message});
+                self.print(&clean_json(&line.to_string()))
+            }
+            Format::Text => {
+                say(&format!("note: {message}\n"));
                 ControlFlow::Continue(())
             }
         }

@@ -1,8 +1,8 @@
 //! `lokt ledger init`: make a ledger, if there is none.
 
 use clap::ValueEnum;
-use lokt::Style;
 use lokt::ledger::{Founding, Ledger};
+use lokt::{ErrorKind, Style};
 use serde::Serialize;
 
 use super::place::Place;
@@ -51,14 +51,17 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         Naming::Documented => Style::Documented,
         Naming::Native => Style::Native,
     });
-    let (ledger, is_new) = Ledger::init(&args.place.dir(), Founding { style, chain: args.chain }, me)?;
+    let dir = args.place.dir();
+    let was_there = Ledger::existing(&dir, me.clone())?.is_some();
+    let (ledger, is_new) =
+        Ledger::init(&dir, Founding { style, chain: args.chain }, me).map_err(|error| match error.kind() {
+            ErrorKind::BadEvent => Failure::usage(error.to_string())
+                .hint("a ledger keeps its style; leave out --style, or make another ledger"),
+            _ => error.into(),
+        })?;
+    let is_new = is_new && !was_there;
     let settings = ledger.settings();
     let path = ledger.path().to_string_lossy();
-    if let Some(asked) = style.filter(|asked| *asked != settings.style) {
-        let (asked, style) = (asked.as_str(), settings.style.as_str());
-        return Err(Failure::usage(format!("{} is a {style} ledger, not a {asked} one", clean(&path)))
-            .hint("a ledger keeps its style; leave out --style, or make another ledger"));
-    }
     let report = Report::new(Exit::Done);
     let status = if is_new { "created" } else { "exists" };
     Ok(match format {

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
-use lokt::{BadEvent, Draft, EVENT_BYTES_MAX};
+use lokt::ledger::Ledger;
+use lokt::{Added, BadEvent, Draft, EVENT_BYTES_MAX};
 
 use crate::exit::Exit;
 use crate::report::Failure;
@@ -35,22 +36,23 @@ impl Source {
         }
     }
 
-    /// All of the events, or what is wrong with one of them.
-    pub(super) fn drafts(&self) -> Result<Vec<Draft>, Failure> {
+    /// All of the events, or what is wrong with one of them, for this ledger.
+    pub(super) fn drafts(&self, ledger: &Ledger) -> Result<Vec<Draft>, Failure> {
         match self {
             Self::Argument(event) => Ok(vec![Draft::parse(event.as_bytes()).map_err(|bad| refused("", &bad))?]),
             Self::File(path) => {
                 let shown = clean(&path.to_string_lossy());
                 let file = File::open(path).map_err(|error| unreadable(&shown, &error))?;
-                lines(BufReader::new(file), &shown)
+                lines(ledger, BufReader::new(file), &shown)
             }
-            Self::Stdin => lines(io::stdin().lock(), "standard input"),
+            Self::Stdin => lines(ledger, io::stdin().lock(), "standard input"),
         }
     }
 }
 
 /// One event per line; blank lines are none.
-fn lines(mut input: impl BufRead, name: &str) -> Result<Vec<Draft>, Failure> {
+fn lines(ledger: &Ledger, mut input: impl BufRead, name: &str) -> Result<Vec<Draft>, Failure> {
+    let (style, now) = (ledger.settings().style, ledger.now().wall);
     let mut drafts = Vec::new();
     let mut line = Vec::new();
     for number in 1_u64.. {
@@ -66,7 +68,10 @@ fn lines(mut input: impl BufRead, name: &str) -> Result<Vec<Draft>, Failure> {
         }
         let event = line.trim_ascii();
         if !event.is_empty() {
-            drafts.push(Draft::parse(event).map_err(|bad| refused(&place, &bad))?);
+            let draft = Draft::parse(event).map_err(|bad| refused(&place, &bad))?;
+            // Tried here, where its line is known.
+            draft.render(style, now, Added::default()).map_err(|bad| refused(&place, &bad))?;
+            drafts.push(draft);
         }
     }
     if drafts.is_empty() {

@@ -48,14 +48,13 @@ impl Wanted {
     }
 }
 
-/// The numbers from `after` to the head, in order or from the last one back; a gap is one item.
-pub(super) fn numbers(ledger: &Ledger, after: u64, reverse: bool) -> Result<(Vec<Span>, Vec<String>), Failure> {
-    let said = ledger.head()?;
-    let head = said.value;
-    let census = ledger.census()?;
+/// The numbers from `after` to the highest there is, in order or from the last one back; a gap is one item.
+pub(super) fn numbers(ledger: &Ledger, after: u64, reverse: bool) -> Result<Vec<Span>, Failure> {
+    // A listing, whatever is known of the head: what is shown to be all must be all.
+    let (head, gaps) = ledger.gaps()?;
     let mut spans = Vec::new();
     let mut next = after + 1;
-    for (first, last) in census.gaps.into_iter().filter(|(_, last)| *last > after && *last <= head) {
+    for (first, last) in gaps.into_iter().filter(|(_, last)| *last > after) {
         let first = first.max(next);
         if first > next {
             spans.push(Span { first: next, last: first - 1, is_gap: false });
@@ -69,7 +68,7 @@ pub(super) fn numbers(ledger: &Ledger, after: u64, reverse: bool) -> Result<(Vec
     if reverse {
         spans.reverse();
     }
-    Ok((spans, said.warnings))
+    Ok(spans)
 }
 
 /// Numbers in a row: of events, or of none.

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         return printer.finish();
     }
     let wanted = Wanted { types: args.types.clone() };
-    let (spans, warnings) = numbers(&ledger, args.after, args.reverse)?;
+    let spans = numbers(&ledger, args.after, args.reverse)?;
     let mut left = args.limit.unwrap_or(u64::MAX);
     'all: for span in &spans {
         if left == 0 {
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             }
         }
     }
-    Ok(printer.finish()?.warnings(warnings))
+    printer.finish()
 }
 
 /// The event with this number, if there is one.
