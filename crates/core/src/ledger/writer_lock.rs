@@ -104,7 +104,8 @@ impl Note {
                 pid_start: number("start_ticks")?,
                 boot_id: text("boot_id")?,
                 pid_ns: members.get("pid_ns").and_then(Value::as_u64),
-                nonce: text("nonce")?,
+                // It becomes part of a path.
+                nonce: text("nonce").filter(|nonce| is_nonce(nonce))?,
             })
         };
         Self {
@@ -115,6 +116,11 @@ impl Note {
             took_over: text("took_over"),
         }
     }
+}
+
+/// 128 random bits, as hex digits.
+fn is_nonce(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// A lock as it was found by somebody who holds our own mutex.
@@ -228,6 +234,8 @@ mod tests {
         assert_eq!(go.agent_id, "append-operation");
         assert_eq!(go.acquired_at.map(|at| at.to_string()).as_deref(), Some("2026-11-15T17:51:14.658897752Z"));
         assert_eq!(go.writer, None);
+        let crafted = Note::parse(br#"{"pid":1,"start_ticks":1,"boot_id":"b","nonce":"/../../x","took_over":""}"#);
+        assert_eq!(crafted.writer, None, "a nonce becomes part of a path");
         for nothing in [&b""[..], b"{", b"[]", b"null", br#"{"agent_id":7,"acquired_at":"soon","pid":1}"#, b"\xff"] {
             assert_eq!(Note::parse(nothing), Note::default());
         }

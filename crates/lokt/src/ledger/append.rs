@@ -11,7 +11,7 @@ use super::answers::{AppendTerms, Appended, Appending, Progress, Slot, Unmet};
 use super::claims::trusted;
 use super::commit::{Compose, Need, Outcome, Piece, View};
 use super::fold::Folder;
-use crate::error::{Error, ErrorKind};
+use crate::error::{At as _, Error, ErrorKind};
 use crate::locks::Said;
 
 /// Members that lokt adds, and that differ from one attempt to the next.
@@ -53,11 +53,21 @@ impl Ledger {
             Ok((first, last, filler)) => Appending::Appended(Appended { first, last, duplicate: false, filler }),
             Err(Refusal::Unmet(unmet)) => Appending::Denied(unmet),
             Err(Refusal::Duplicate(seq)) => {
+                if !terms.dry_run {
+                    self.make_durable(seq)?;
+                }
                 warnings.extend(self.differs(&events[0], seq)?);
                 Appending::Appended(Appended { first: seq, last: seq, duplicate: true, filler: None })
             }
         };
         Ok(Said { value, warnings })
+    }
+
+    /// Whoever appended it may have been killed before it was durable, or is about to make it so.
+    fn make_durable(&self, seq: Seq) -> Result<(), Error> {
+        let file = self.file(seq);
+        self.disk.sync(&file).at("sync", &self.path, &file)?;
+        self.disk.sync_dir("").at("sync", &self.path, "")
     }
 
     /// What to say if the event that was appended under a key isn't the one that is asked for under it.

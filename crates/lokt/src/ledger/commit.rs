@@ -31,8 +31,8 @@ use crate::sys::disk::Stamp;
 const RERUNS_MAX: usize = 3;
 /// So often an event may be replaced before it is acknowledged.
 const ATTEMPTS_MAX: usize = 3;
-/// What was composed this long ago says when it was asked for, not when it happened.
-const FRESH_MS: u64 = 1_000;
+/// What was decided this long ago is decided anew.
+const FRESH_MS: u64 = 100;
 /// So many events after the cache, it is worth a lock to keep what was read.
 const WORTH_KEEPING: u64 = 256;
 
@@ -213,12 +213,13 @@ impl Ledger {
         let mut head = inside.catch_up()?;
         if head.is_listed() {
             self.sweep();
+            self.doubt_kept(&head)?;
         }
         let filler = if inside.owes_filler { Some(self.fill(&mut head)?) } else { None };
         for rerun in 0..=RERUNS_MAX {
             let is_other = standing.folded.as_ref().is_some_and(|folded| !self.folder().holds(folded));
             // What was good when it was composed may have expired while the lock was waited for.
-            let is_old = need == Need::Fold && self.is_old(&standing);
+            let is_old = need == Need::Fold && (inside.has_waited() || self.is_old(&standing));
             let is_moved = is_other || is_old || (need >= Need::Head && head.seq != standing.head.seq);
             if is_moved || rerun > 0 || filler.is_some() {
                 self.move_on(&mut standing, &head, is_other || rerun > 0)?;
@@ -287,9 +288,7 @@ impl Ledger {
 
     /// Inside the lock: how it stands now. `is_other`: what was read before doesn't hold any more.
     fn move_on(&self, standing: &mut Standing, head: &Head, is_other: bool) -> Result<(), Error> {
-        if self.is_old(standing) {
-            standing.now = self.now();
-        }
+        standing.now = self.now();
         if let Some(folded) = &mut standing.folded {
             if is_other || folded.through > head.seq {
                 *folded = self.folded(head.seq)?;

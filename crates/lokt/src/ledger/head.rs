@@ -29,6 +29,8 @@ pub(crate) struct Head {
     pub(crate) seq: u64,
     /// The lowest number that is missing below it, as of the last listing.
     pub(crate) gap: Option<u64>,
+    /// The event that the last of us left as the head is missing, or another one: its number.
+    pub(super) other_than: Option<u64>,
     /// How many appends there were since everything was listed.
     since_listing: u64,
 }
@@ -58,14 +60,17 @@ impl Ledger {
     /// The same, for somebody who knows when the directory was last changed by others.
     pub(super) fn catch_up_since(&self, changed: Option<Timestamp>) -> Result<Head, Error> {
         let Some(hint) = self.hint()? else { return self.listed() };
-        if hint.head.since_listing >= LISTED_EVERY || !self.is_there(&hint)? {
+        if !self.is_there(&hint)? {
+            return Ok(Head { other_than: Some(hint.head.seq), ..self.listed()? });
+        }
+        // Of an empty ledger there is no event to know it by.
+        if hint.head.since_listing >= LISTED_EVERY || hint.head.seq == 0 {
             return self.listed();
         }
         if changed == Some(hint.changed) {
             return Ok(hint.head);
         }
-        // What an empty ledger became can't be told from its head.
-        if hint.head.seq == 0 { self.listed() } else { self.probe(hint.head) }
+        self.probe(hint.head)
     }
 
     /// Goes up from a head that may be too low.
@@ -211,7 +216,8 @@ impl Hint {
             let [dev, ino, size, modified] = stamp.as_slice() else { return None };
             Some(Stamp { dev: dev.as_u64()?, ino: ino.as_u64()?, size: size.as_u64()?, modified: time(modified)? })
         };
-        let head = Head { seq: number("head")?, gap: number("gap"), since_listing: number("since_listing")? };
+        let seq = number("head").filter(|seq| *seq <= Seq::MAX.get())?;
+        let head = Head { seq, gap: number("gap"), other_than: None, since_listing: number("since_listing")? };
         Some(Self { head, file: file(), changed: time(&value["changed"])? })
     }
 }

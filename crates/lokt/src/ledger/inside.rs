@@ -210,6 +210,11 @@ impl Ledger {
 }
 
 impl Inside<'_> {
+    /// Was the lock somebody else's when we came?
+    pub(super) fn has_waited(&self) -> bool {
+        self.changed.is_none()
+    }
+
     /// Finds the head.
     pub(super) fn catch_up(&self) -> Result<Head, Error> {
         self.ledger.catch_up_since(self.changed)

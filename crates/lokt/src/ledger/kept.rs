@@ -3,9 +3,14 @@
 //! The documented shell recipe can't be kept from overwriting (on a long ledger its count goes wrong and it begins again at 1), but what
 //! it replaced is still there under its other name: `verify` notices, and `doctor --fix` brings it back.
 
+use std::io;
+
 use lokt_core::ledger::seq::Seq;
 
 use super::Ledger;
+use super::head::Head;
+use super::settings::STATE;
+use crate::error::{At as _, Error};
 
 /// How many are kept.
 pub(super) const KEPT_MAX: u64 = 1_024;
@@ -23,6 +28,34 @@ impl Ledger {
     pub(super) fn keep_events(&self, first: Seq, last: Seq) {
         let from = first.get().max((last.get() + 1).saturating_sub(KEPT_MAX));
         (from..=last.get()).filter_map(Seq::new).for_each(|seq| self.keep_event(seq));
+    }
+
+    /// Inside, before anything is published: are the second names those of another ledger, because somebody put an earlier state back, or
+    /// another branch? One event that was replaced is what they are kept for; a missing one, or two in a row, are another ledger. Then they
+    /// are put aside.
+    pub(super) fn doubt_kept(&self, head: &Head) -> Result<(), Error> {
+        let is_kept = |number: u64| self.disk.stamp(&name(number)).at("look at", &self.path, &name(number));
+        let differs = |number: u64| match (Seq::new(number), is_kept(number)?) {
+            (Some(seq), Some(kept)) => {
+                let file = self.file(seq);
+                Ok::<_, Error>(self.disk.stamp(&file).at("look at", &self.path, &file)? != Some(kept))
+            }
+            _ => Ok(false),
+        };
+        let is_shorter = is_kept(head.seq + 1)?.is_some();
+        let is_other = match head.other_than {
+            Some(last) if last > head.seq => true,
+            Some(last) => differs(last)? && differs(last.saturating_sub(1))?,
+            None => false,
+        };
+        if is_shorter || is_other {
+            let aside = format!("{STATE}/aside/kept-{:032x}", self.random()?);
+            match self.disk.rename(DIR, &aside) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                done => done.at("put aside", &self.path, DIR)?,
+            }
+        }
+        Ok(())
     }
 
     /// Keeps an event that was just published, and lets go of the oldest. It is a precaution: failing is no reason to fail.

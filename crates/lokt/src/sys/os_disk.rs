@@ -70,6 +70,10 @@ impl OsDisk {
         missing: Missing,
         work: impl Fn(BorrowedFd<'_>, &str) -> io::Result<T>,
     ) -> io::Result<T> {
+        // Paths are made of checked names. Whatever one may have come from, none leads out of the root.
+        if path.split('/').any(|part| part == "..") {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let opened = self.opened();
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         if dir.is_empty() {

@@ -1,5 +1,7 @@
 //! Gaps, damage, and events that were replaced or that the native program refuses.
 
+use std::collections::BTreeSet;
+
 use lokt_core::ledger::proof::Proof;
 use lokt_core::ledger::seq::{Seq, Style};
 
@@ -44,9 +46,11 @@ impl Ledger {
             done += block.len() as u64;
             progress(done, total);
         }
-        let unproven = |finding: &&mut Finding| {
-            finding.problem.code == REPLACED && finding.problem.seq.is_some_and(|seq| seq > last_same)
-        };
+        let replaced = |finding: &Finding| finding.problem.seq.filter(|_| finding.problem.code == REPLACED);
+        let all: BTreeSet<u64> = findings.iter().filter_map(replaced).collect();
+        // Several in a row may be another branch's that somebody checked out; one alone is what a late writer does.
+        let in_a_row = |seq: u64| all.contains(&(seq + 1)) || all.contains(&seq.saturating_sub(1));
+        let unproven = |finding: &&mut Finding| replaced(finding).is_some_and(|seq| seq > last_same || in_a_row(seq));
         findings.iter_mut().filter(unproven).for_each(Finding::leave);
         findings.sort_by_key(|finding| finding.problem.seq);
         Ok(findings)
