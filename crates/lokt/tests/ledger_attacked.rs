@@ -1,0 +1,224 @@
+//! What an attack on the ledger found, each with what holds it now.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use lokt::ledger::{AppendTerms, Appending, ClaimTerms, Claiming, Founding, Ledger, LockPatience, Unmet};
+use lokt::sys::disk::Disk;
+use lokt::sys::machine::Linux;
+use lokt::sys::os_disk::OsDisk;
+use lokt::{Draft, Patience, Seq};
+use lokt_core::fnv::fnv1a_32;
+use lokt_testkit::hook_disk::HookDisk;
+use lokt_testkit::swarm::pause;
+use tempfile::TempDir;
+
+fn me(owner: &str) -> lokt::Identity {
+    lokt::identity(owner.into(), None)
+}
+
+fn fresh() -> (TempDir, Ledger) {
+    let dir = tempfile::tempdir().expect("temp");
+    let (ledger, _) = Ledger::init(dir.path(), Founding::default(), me("tester")).expect("it can be made");
+    (dir, ledger)
+}
+
+fn note(text: &str) -> Draft {
+    Draft::parse(format!(r#"{{"type":"note","text":"{text}"}}"#).as_bytes()).expect("an event")
+}
+
+fn append(ledger: &Ledger, text: &str) -> u64 {
+    match ledger.append(&note(text), &AppendTerms::default()).expect("it is written").value {
+        Appending::Appended(done) => done.first.get(),
+        Appending::Denied(unmet) => panic!("{unmet:?}"),
+    }
+}
+
+fn event(ledger: &Ledger, number: u64) -> std::path::PathBuf {
+    ledger.path().join(format!("event-{number:06}.json"))
+}
+
+fn problems(ledger: &Ledger) -> Vec<String> {
+    let found = ledger.verify(None, &mut |_, _| {}).expect("it can be read").value.problems;
+    found.into_iter().map(|problem| problem.message).collect()
+}
+
+#[test]
+fn events_of_another_branch_are_not_mistaken_for_replaced_ones() {
+    let (_dir, ledger) = fresh();
+    for number in 1..=8 {
+        append(&ledger, &number.to_string());
+    }
+    // An earlier state is checked out, and others go on from there.
+    for number in 4..=8 {
+        fs::remove_file(event(&ledger, number)).expect("it is there");
+    }
+    for number in 4..=6 {
+        fs::write(event(&ledger, number), r#"{"type":"theirs"}"#).expect("written");
+    }
+    assert_eq!(append(&ledger, "ours"), 7);
+    assert_eq!(problems(&ledger), [""; 0], "nothing was replaced");
+    ledger.doctor(true, &mut |_, _| {}).expect("it looks");
+    for number in 4..=6 {
+        assert_eq!(fs::read_to_string(event(&ledger, number)).expect("there"), r#"{"type":"theirs"}"#);
+    }
+}
+
+#[test]
+fn a_single_event_that_a_late_writer_replaced_is_noticed_and_brought_back() {
+    let (_dir, ledger) = fresh();
+    for number in 1..=4 {
+        append(&ledger, &number.to_string());
+    }
+    let before = fs::read(event(&ledger, 3)).expect("there");
+    fs::write(ledger.path().join(".event-1.tmp"), r#"{"type":"late"}"#).expect("written");
+    fs::rename(ledger.path().join(".event-1.tmp"), event(&ledger, 3)).expect("its mv replaces");
+    append(&ledger, "5");
+    assert!(problems(&ledger).iter().any(|problem| problem.contains("event 3")), "{:?}", problems(&ledger));
+    ledger.doctor(true, &mut |_, _| {}).expect("it mends");
+    assert_eq!(fs::read(event(&ledger, 3)).expect("there"), before);
+    assert_eq!(problems(&ledger), [""; 0]);
+}
+
+#[test]
+fn the_head_that_was_replaced_is_noticed_although_more_is_appended() {
+    let (_dir, ledger) = fresh();
+    for number in 1..=3 {
+        append(&ledger, &number.to_string());
+    }
+    fs::write(ledger.path().join(".event-1.tmp"), r#"{"type":"late"}"#).expect("written");
+    fs::rename(ledger.path().join(".event-1.tmp"), event(&ledger, 3)).expect("its mv replaces");
+    assert_eq!(append(&ledger, "4"), 4);
+    assert!(problems(&ledger).iter().any(|problem| problem.contains("event 3")), "{:?}", problems(&ledger));
+}
+
+#[test]
+fn a_crafted_lock_leads_to_no_file_outside() {
+    let (dir, ledger) = fresh();
+    append(&ledger, "x");
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "precious").expect("written");
+    fs::create_dir(ledger.path().join(".lokt/lock-")).expect("made");
+    let boot_id = me("x").boot_id.expect("it is known");
+    let pid_ns = me("x").pid_ns.expect("it is known");
+    let lock = format!(
+        r#"{{"agent_id":"x","acquired_at":"2026-01-01T00:00:00Z","pid":2147483647,"start_ticks":1,"boot_id":"{boot_id}","pid_ns":{pid_ns},"nonce":"/../../../victim","took_over":"zzz"}}"#
+    );
+    fs::write(ledger.path().join("ledger.lock"), lock).expect("written");
+    let brief = LockPatience { timeout: Duration::from_millis(50), poll: Duration::from_millis(5) };
+    let _ = ledger.patient(brief).append(&note("y"), &AppendTerms::default());
+    assert_eq!(fs::read_to_string(&victim).expect("it is where it was"), "precious");
+}
+
+/// Runs `work` in a thread while a lock of another program is there, and removes it after `wait`.
+fn behind_a_lock<T: Send>(ledger: &Ledger, wait: Duration, work: impl FnOnce() -> T + Send) -> T {
+    let lock = ledger.path().join("ledger.lock");
+    fs::create_dir(&lock).expect("made");
+    std::thread::scope(|scope| {
+        let running = scope.spawn(work);
+        pause(wait);
+        fs::remove_dir(&lock).expect("ours to remove");
+        running.join().expect("it doesn't panic")
+    })
+}
+
+#[test]
+fn a_token_that_expires_while_the_lock_is_waited_for_is_not_good_any_more() {
+    let (_dir, ledger) = fresh();
+    let terms = ClaimTerms { ttl_sec: Some(1), ..ClaimTerms::default() };
+    let taken = ledger.take(&["1".to_owned()], &terms, &mut Patience::none()).expect("asked").value;
+    let Claiming::Claimed(claimed) = taken else { panic!("{taken:?}") };
+    let fenced = AppendTerms { token: Some(claimed.token), ..AppendTerms::default() };
+    let said = behind_a_lock(&ledger, Duration::from_millis(1_500), || ledger.append(&note("late"), &fenced));
+    let value = said.expect("it got the lock").value;
+    assert!(matches!(value, Appending::Denied(Unmet::Fence { .. })), "{value:?}");
+}
+
+#[test]
+fn a_claim_lasts_from_when_it_was_made_and_not_from_when_it_was_asked_for() {
+    let (_dir, ledger) = fresh();
+    let terms = ClaimTerms { ttl_sec: Some(2), ..ClaimTerms::default() };
+    let said = behind_a_lock(&ledger, Duration::from_millis(1_500), || {
+        ledger.take(&["1".to_owned()], &terms, &mut Patience::none())
+    });
+    let value = said.expect("it got the lock").value;
+    let Claiming::Claimed(claimed) = value else { panic!("{value:?}") };
+    let left = claimed.expires_at.duration_since(ledger.now().wall).as_millis();
+    assert!(left > 1_000, "of two seconds {left} ms are left");
+}
+
+/// The same ledger on a disk that counts syncs of directories.
+fn counting(dir: &Path) -> (Ledger, Arc<AtomicUsize>) {
+    let syncs = Arc::new(AtomicUsize::new(0));
+    let counted = syncs.clone();
+    let open = |path: &Path| -> Arc<dyn Disk> { Arc::new(OsDisk::open(path).expect("it is there")) };
+    let hook = move |call: &str, _: &str| {
+        if call == "sync_dir" {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    };
+    let disk = Arc::new(HookDisk::new(open(&dir.join("ledger")), Arc::new(hook)));
+    let ledger = Ledger::on(dir, disk, open(dir), Arc::new(Linux), me("tester")).expect("readable");
+    (ledger, syncs)
+}
+
+#[test]
+fn a_key_that_was_used_before_is_acknowledged_only_when_its_event_is_durable() {
+    let (dir, ledger) = fresh();
+    let terms = AppendTerms { id: Some("k"), ..AppendTerms::default() };
+    ledger.append(&note("x"), &terms).expect("written");
+    let (ledger, syncs) = counting(dir.path());
+    let said = ledger.append(&note("x"), &terms).expect("asked").value;
+    assert!(matches!(said, Appending::Appended(done) if done.duplicate), "{said:?}");
+    assert_eq!(syncs.load(Ordering::SeqCst), 1, "whoever wrote it may have been killed before it synced");
+}
+
+#[test]
+fn a_hint_that_cannot_be_true_is_none() {
+    for head in [u64::MAX, 1 << 53, 0] {
+        let (_dir, ledger) = fresh();
+        append(&ledger, "x");
+        let hint = fs::read_to_string(ledger.path().join(".lokt/head")).expect("there");
+        let json = hint.trim_end().split_once(' ').expect("a sum and JSON").1;
+        let json = json.replace(r#""head":1,"#, &format!(r#""head":{head},"#));
+        assert!(json.contains(&head.to_string()), "{json}");
+        let hint = format!("{:08x} {json}\n", fnv1a_32(json.as_bytes()));
+        fs::write(ledger.path().join(".lokt/head"), hint).expect("written");
+        assert_eq!(append(&ledger, "y"), 2, "the hint said {head}");
+    }
+}
+
+#[test]
+fn a_lock_that_took_the_number_of_ours_is_not_removed() {
+    let (_dir, ledger) = fresh();
+    let lock = ledger.path().join("ledger.lock");
+    let (inside, go_on) = (mpsc::channel(), mpsc::channel::<()>());
+    let (send, receive) = (inside.0, std::sync::Mutex::new(go_on.1));
+    let dir = ledger.path().parent().expect("it has one").to_owned();
+    let open = |path: &Path| -> Arc<dyn Disk> { Arc::new(OsDisk::open(path).expect("it is there")) };
+    // Stops just before the event gets its name: inside.
+    let hook = move |call: &str, path: &str| {
+        if call == "unnamed_link" && path.starts_with("event-") {
+            send.send(()).expect("somebody waits");
+            receive.lock().expect("one thread").recv().expect("somebody lets it go on");
+        }
+        Ok(())
+    };
+    let disk = Arc::new(HookDisk::new(open(ledger.path()), Arc::new(hook)));
+    let stopped = Ledger::on(&dir, disk, open(&dir), Arc::new(Linux), me("tester")).expect("readable");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || stopped.append(&note("x"), &AppendTerms::default()));
+        inside.1.recv().expect("it is inside");
+        fs::remove_file(&lock).expect("somebody removes it");
+        fs::write(&lock, r#"{"agent_id":"another"}"#).expect("and takes it");
+        go_on.0.send(()).expect("it waits");
+        let said = writer.join().expect("it doesn't panic").expect("it is written");
+        assert!(said.warnings.iter().any(|warning| warning.contains("taken away")), "{:?}", said.warnings);
+    });
+    assert!(lock.exists(), "it is another's");
+    assert_eq!(Seq::new(ledger.head().expect("readable").value), Some(Seq::FIRST));
+}
