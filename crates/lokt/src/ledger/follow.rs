@@ -32,6 +32,8 @@ const POLL: Duration = Duration::from_millis(200);
 const PROBES: u64 = 64;
 /// After so many looks that found nothing everything is listed: there may be a number far above.
 const LISTED_EVERY: u32 = 60;
+/// While there is much to show, the alarm is asked after so many.
+const ALARM_EVERY: u64 = 64;
 /// So many of the events that were shown can be known again.
 const REMEMBERED: usize = 1024;
 
@@ -51,7 +53,7 @@ impl Ledger {
         };
         loop {
             follower.arm()?;
-            if follower.catch_up(show)?.is_break() || follower.sleep(alarm)? {
+            if follower.catch_up(alarm, show)?.is_break() || follower.sleep(alarm)? {
                 return Ok(());
             }
         }
@@ -97,13 +99,13 @@ impl Follower {
     }
 
     /// Shows what is new.
-    fn catch_up(&mut self, show: &mut Show<'_>) -> Result<ControlFlow<()>, Error> {
+    fn catch_up(&mut self, alarm: &mut dyn Alarm, show: &mut Show<'_>) -> Result<ControlFlow<()>, Error> {
         if let Some(rewound) = self.rewind()?
             && show(rewound.0, rewound.1).is_break()
         {
             return Ok(ControlFlow::Break(()));
         }
-        let mut found = false;
+        let mut found = 0_u64;
         while let Some(seq) = Seq::new(self.next) {
             let slot = match self.ledger.raw(seq)? {
                 Raw::File(content) => {
@@ -127,12 +129,13 @@ impl Follower {
                     }
                 },
             };
-            found = true;
-            if show(seq, slot).is_break() {
+            found += 1;
+            let told_to_stop = found.is_multiple_of(ALARM_EVERY) && alarm.went_off();
+            if show(seq, slot).is_break() || told_to_stop {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        self.idle = if found { 0 } else { self.idle.saturating_add(1) };
+        self.idle = if found > 0 { 0 } else { self.idle.saturating_add(1) };
         Ok(ControlFlow::Continue(()))
     }
 

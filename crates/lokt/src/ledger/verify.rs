@@ -22,7 +22,9 @@ use crate::parallel;
 
 /// So many events are in memory at a time.
 const BLOCK: usize = 4096;
-/// What mends most of it.
+/// What `doctor --fix` does about damage.
+pub(super) const NO_OP: &str = "put an event that says nothing in its place, and keep it in .lokt/aside";
+/// What explains the rest.
 const DOCTOR: &str = "`lokt ledger doctor` says what can be done about it";
 
 impl Ledger {
@@ -105,7 +107,7 @@ impl<'a> Judge<'a> {
             What::Event(event) => self.event(seq, event, leaf),
             What::Damaged(damage) => {
                 let message = format!("event {seq} is damaged: it {damage}");
-                self.problem("damaged", seq, message, Fix::Possible(format!("{DOCTOR}, `--fix` does it")));
+                self.problem("damaged", seq, message, Fix::Possible(NO_OP.to_owned()));
             }
             What::Unreadable(why) => {
                 self.problem("unreadable", seq, format!("event {seq} can't be read: {why}"), Fix::No);
@@ -134,7 +136,7 @@ impl<'a> Judge<'a> {
             seq: Some(first),
             path: file,
             message,
-            hint: Some(DOCTOR.to_owned()),
+            hint: None,
             fix: Fix::Possible("fill it with an event that says nothing, or bring back what was there".to_owned()),
         });
         if self.checkpoint.is_some_and(|(checkpoint, _)| (first..=last.get()).contains(&checkpoint.head)) {
@@ -232,7 +234,7 @@ impl<'a> Judge<'a> {
         match seen.kept {
             Kept::Other => {
                 let message = format!("event {seq} was replaced by another program after lokt had written it");
-                self.problem("replaced", seq, message, Fix::Possible("`lokt ledger doctor --fix` brings it back, if later events prove that this is the same ledger".to_owned()));
+                self.problem("replaced", seq, message, Fix::Possible("bring it back, if later events prove that this is the same ledger".to_owned()));
             }
             Kept::Late => self.warnings.push(format!(
                 "event {seq} came late: it was written in a place that was kept free for it, by a program whose lock had been taken over"
@@ -279,7 +281,8 @@ impl<'a> Judge<'a> {
 
     fn problem(&mut self, code: &'static str, seq: Seq, message: String, fix: Fix) {
         let path = Some(self.ledger.at(&self.ledger.file(seq)));
-        let hint = Some(DOCTOR.to_owned());
+        // What can be mended says so itself.
+        let hint = (fix == Fix::No).then(|| DOCTOR.to_owned());
         self.problems.push(Problem { code, seq: Some(seq.get()), path, message, hint, fix });
     }
 

@@ -223,7 +223,8 @@ fn a_lock_that_was_left_behind_is_explained_and_taken_over() {
     assert!(all_done(&problems), "{problems:?}");
     assert!(!lock.exists());
     assert!(event(&ledger, 3).is_filler(), "its writer may come back and write event 3");
-    assert_eq!(append(&ledger, r#"{"type":"x"}"#), 4);
+    assert_eq!(event(&ledger, 4).filler().map(lokt::Seq::get), Some(3), "the second filler names the first");
+    assert_eq!(append(&ledger, r#"{"type":"x"}"#), 5);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::ledger::Ledger;
 use crate::ledger::answers::{Fix, Progress};
 use crate::ledger::census::Names;
 use crate::ledger::look::{Kept, Look, Seen, What};
+use crate::ledger::verify::NO_OP;
 use crate::parallel;
 
 /// So many events are in memory at a time.
@@ -18,7 +19,6 @@ const BLOCK: usize = 4096;
 /// A longer gap isn't filled: somebody made a number up.
 const FILLED_MAX: u64 = 1024;
 const REPLACED: &str = "replaced";
-const NO_OP: &str = "put an event that says nothing in its place, and keep it in .lokt/aside";
 
 impl Ledger {
     pub(super) fn event_findings(
