@@ -150,20 +150,36 @@ fn a_claim_lasts_from_when_it_was_made_and_not_from_when_it_was_asked_for() {
     assert!(left > 1_000, "of two seconds {left} ms are left");
 }
 
-/// The same ledger on a disk that counts syncs of directories.
-fn counting(dir: &Path) -> (Ledger, Arc<AtomicUsize>) {
-    let syncs = Arc::new(AtomicUsize::new(0));
-    let counted = syncs.clone();
+/// The same ledger on a disk that tells of each call before it is made.
+fn told(dir: &Path, hook: impl Fn(&str, &str) + Send + Sync + 'static) -> Ledger {
     let open = |path: &Path| -> Arc<dyn Disk> { Arc::new(OsDisk::open(path).expect("it is there")) };
-    let hook = move |call: &str, _: &str| {
-        if call == "sync_dir" {
-            counted.fetch_add(1, Ordering::SeqCst);
-        }
+    let hook = move |call: &str, path: &str| {
+        hook(call, path);
         Ok(())
     };
     let disk = Arc::new(HookDisk::new(open(&dir.join("ledger")), Arc::new(hook)));
-    let ledger = Ledger::on(dir, disk, open(dir), Arc::new(Linux), me("tester")).expect("readable");
-    (ledger, syncs)
+    Ledger::on(dir, disk, open(dir), Arc::new(Linux), me("tester")).expect("readable")
+}
+
+/// The same ledger on which `meanwhile` happens once, just before a call.
+fn interrupted(
+    dir: &Path,
+    before: (&'static str, &'static str),
+    meanwhile: impl Fn() + Send + Sync + 'static,
+) -> Ledger {
+    let done = AtomicUsize::new(0);
+    told(dir, move |call, path| {
+        if call == before.0 && path.starts_with(before.1) && done.fetch_add(1, Ordering::SeqCst) == 0 {
+            meanwhile();
+        }
+    })
+}
+
+/// Another program's rename over an event.
+fn replace(dir: &Path, number: u64) {
+    let temp = dir.join("ledger/.event-9.tmp");
+    fs::write(&temp, r#"{"type":"late"}"#).expect("written");
+    fs::rename(&temp, dir.join(format!("ledger/event-{number:06}.json"))).expect("renamed");
 }
 
 #[test]
@@ -171,7 +187,11 @@ fn a_key_that_was_used_before_is_acknowledged_only_when_its_event_is_durable() {
     let (dir, ledger) = fresh();
     let terms = AppendTerms { id: Some("k"), ..AppendTerms::default() };
     ledger.append(&note("x"), &terms).expect("written");
-    let (ledger, syncs) = counting(dir.path());
+    let syncs = Arc::new(AtomicUsize::new(0));
+    let counted = syncs.clone();
+    let ledger = told(dir.path(), move |call, _| {
+        counted.fetch_add(usize::from(call == "sync_dir"), Ordering::SeqCst);
+    });
     let said = ledger.append(&note("x"), &terms).expect("asked").value;
     assert!(matches!(said, Appending::Appended(done) if done.duplicate), "{said:?}");
     assert_eq!(syncs.load(Ordering::SeqCst), 1, "whoever wrote it may have been killed before it synced");
@@ -199,17 +219,13 @@ fn a_lock_that_took_the_number_of_ours_is_not_removed() {
     let (inside, go_on) = (mpsc::channel(), mpsc::channel::<()>());
     let (send, receive) = (inside.0, std::sync::Mutex::new(go_on.1));
     let dir = ledger.path().parent().expect("it has one").to_owned();
-    let open = |path: &Path| -> Arc<dyn Disk> { Arc::new(OsDisk::open(path).expect("it is there")) };
     // Stops just before the event gets its name: inside.
-    let hook = move |call: &str, path: &str| {
+    let stopped = told(&dir, move |call, path| {
         if call == "unnamed_link" && path.starts_with("event-") {
             send.send(()).expect("somebody waits");
             receive.lock().expect("one thread").recv().expect("somebody lets it go on");
         }
-        Ok(())
-    };
-    let disk = Arc::new(HookDisk::new(open(ledger.path()), Arc::new(hook)));
-    let stopped = Ledger::on(&dir, disk, open(&dir), Arc::new(Linux), me("tester")).expect("readable");
+    });
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || stopped.append(&note("x"), &AppendTerms::default()));
         inside.1.recv().expect("it is inside");
@@ -221,4 +237,125 @@ fn a_lock_that_took_the_number_of_ours_is_not_removed() {
     });
     assert!(lock.exists(), "it is another's");
     assert_eq!(Seq::new(ledger.head().expect("readable").value), Some(Seq::FIRST));
+}
+
+#[test]
+fn a_key_whose_event_was_replaced_is_appended_again_whatever_others_cached() {
+    let (dir, ledger) = fresh();
+    append(&ledger, "x");
+    let path = dir.path().to_owned();
+    let other = ledger.clone();
+    // Between publishing and acknowledging: somebody else keeps a cache that knows of the event, and a late writer replaces it.
+    let slow = interrupted(dir.path(), ("sync_dir", ""), move || {
+        other.append(&note("other"), &AppendTerms { id: Some("other"), ..AppendTerms::default() }).expect("written");
+        replace(&path, 2);
+    });
+    let terms = AppendTerms { id: Some("k"), ..AppendTerms::default() };
+    let said = slow.append(&note("ours"), &terms).expect("written");
+    let Appending::Appended(done) = said.value else { panic!("{said:?}") };
+    assert_eq!((done.first.get(), done.duplicate), (4, false), "{:?}", said.warnings);
+    assert!(fs::read_to_string(event(&ledger, 4)).expect("there").contains("ours"));
+    assert!(said.warnings.iter().any(|warning| warning.contains("event 2 was replaced")), "{:?}", said.warnings);
+}
+
+#[test]
+fn a_cached_key_is_believed_only_if_its_event_has_it() {
+    let (dir, ledger) = fresh();
+    let terms = AppendTerms { id: Some("k"), ..AppendTerms::default() };
+    ledger.append(&note("x"), &terms).expect("written");
+    append(&ledger, "y");
+    ledger.append(&note("z"), &AppendTerms { id: Some("z"), ..AppendTerms::default() }).expect("cached through 3");
+    replace(dir.path(), 1);
+    let said = ledger.append(&note("x"), &terms).expect("written").value;
+    assert!(matches!(said, Appending::Appended(done) if !done.duplicate && done.first.get() == 4), "{said:?}");
+}
+
+#[test]
+fn a_style_that_was_settled_meanwhile_is_respected() {
+    let dir = tempfile::tempdir().expect("temp");
+    fs::create_dir(dir.path().join("ledger")).expect("made");
+    let early = Ledger::existing(dir.path(), me("tester")).expect("readable").expect("there");
+    let first = r#"{"type":"proof_initialized","timestamp":"2026-01-01T00:00:00Z","conjecture":"c","author":"a"}"#;
+    fs::write(dir.path().join("ledger/000001.json"), first).expect("the native program begins");
+    let error = early.append(&note("x"), &AppendTerms::default()).expect_err("it is another ledger now");
+    assert!(error.to_string().contains("native style"), "{error}");
+    assert!(!dir.path().join("ledger/event-000001.json").exists());
+    let now = Ledger::existing(dir.path(), me("tester")).expect("readable").expect("there");
+    assert_eq!(append(&now, "x"), 2);
+}
+
+#[test]
+fn a_temporary_file_that_cannot_be_removed_does_not_end_a_take_over() {
+    let (_dir, ledger) = fresh();
+    let lock = ledger.path().join("ledger.lock");
+    fs::write(&lock, r#"{"agent_id":"append-operation","acquired_at":"2020-01-01T00:00:00Z"}"#).expect("written");
+    let old = fs::metadata("/proc/self").expect("proc").modified().expect("a time") - Duration::from_secs(60);
+    fs::File::open(&lock).expect("there").set_modified(old).expect("ours");
+    fs::create_dir_all(ledger.path().join(".event-1.tmp/x")).expect("made");
+    let said = ledger.append(&note("x"), &AppendTerms::default()).expect("written");
+    assert!(said.warnings.iter().any(|warning| warning.contains(".event-1.tmp")), "{:?}", said.warnings);
+    assert!(!lock.exists());
+}
+
+#[test]
+fn a_batch_that_somebody_interrupts_is_told_of_kept_and_checked_whole() {
+    let (dir, ledger) = fresh();
+    append(&ledger, "x");
+    let rude = event(&ledger, 8);
+    let counted = AtomicUsize::new(0);
+    let slow = told(dir.path(), move |call, path| {
+        if call == "rename_new" && path.contains("batch-") && counted.fetch_add(1, Ordering::SeqCst) == 3 {
+            fs::write(&rude, r#"{"type":"rude"}"#).expect("written");
+        }
+    });
+    let events: Vec<Draft> = (0..20).map(|nth| note(&nth.to_string())).collect();
+    let said = slow.append_batch(&events, &AppendTerms::default(), &mut |_, _| {}).expect("written").value;
+    let Appending::Appended(done) = said else { panic!("{said:?}") };
+    assert_eq!((done.first.get(), done.last.get()), (2, 22));
+    let texts: Vec<String> = (2..=22)
+        .filter(|number| *number != 8)
+        .map(|number| fs::read_to_string(event(&ledger, number)).expect("there"))
+        .collect();
+    for (nth, text) in texts.iter().enumerate() {
+        assert!(text.contains(&format!(r#""text":"{nth}""#)), "in order, each once: {text}");
+    }
+    assert!(ledger.path().join(".lokt/kept/000002").exists(), "the first part is kept, too");
+}
+
+#[test]
+fn an_event_within_the_same_tick_of_the_clock_is_seen() {
+    let (_dir, ledger) = fresh();
+    append(&ledger, "x");
+    let before = fs::metadata(ledger.path()).expect("there").modified().expect("a time");
+    fs::write(event(&ledger, 2), r#"{"type":"theirs"}"#).expect("written");
+    fs::File::open(ledger.path()).expect("there").set_modified(before).expect("as a coarse clock would leave it");
+    assert_eq!(ledger.head().expect("readable").value, 2);
+    assert_eq!(append(&ledger, "y"), 3);
+}
+
+#[test]
+fn a_ledger_that_is_replaced_while_somebody_writes_to_it_is_noticed() {
+    for before in [("unnamed_link", "ledger.lock"), ("unnamed_link", "event-"), ("sync_dir", "")] {
+        let (dir, ledger) = fresh();
+        append(&ledger, "x");
+        let (path, away) = (dir.path().join("ledger"), dir.path().join("away"));
+        let slow = interrupted(dir.path(), before, move || {
+            fs::rename(&path, &away).expect("moved away");
+            fs::create_dir(&path).expect("another in its place");
+        });
+        let said = slow.append(&note("y"), &AppendTerms::default());
+        let error = said.expect_err("nobody finds it where it was");
+        assert!(error.to_string().contains("replaced by another directory"), "{before:?}: {error}");
+    }
+}
+
+#[test]
+fn a_note_of_a_take_over_that_cannot_be_written_means_the_same() {
+    let (_dir, ledger) = fresh();
+    fs::create_dir(ledger.path().join(".lokt/wary")).expect("made");
+    let lock = ledger.path().join("ledger.lock");
+    fs::create_dir(&lock).expect("made");
+    let old = fs::metadata("/proc/self").expect("proc").modified().expect("a time") - Duration::from_secs(60);
+    fs::File::open(&lock).expect("there").set_modified(old).expect("ours");
+    assert_eq!(append(&ledger, "x"), 2, "after a filler");
 }

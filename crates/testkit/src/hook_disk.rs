@@ -150,6 +150,14 @@ impl Disk for HookDisk {
         self.inner.changes(path)
     }
 
+    fn is_current(&self) -> io::Result<bool> {
+        self.inner.is_current()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
     fn mount(&self) -> Mount {
         self.inner.mount()
     }

@@ -80,7 +80,7 @@ impl Draft {
                 ));
             }
             let mut value = String::with_capacity(member.value.len());
-            json::compact_into(&mut value, member.value);
+            json::plain_into(&mut value, member.value);
             draft.keep(&name, value)?;
             names.push(name);
         }

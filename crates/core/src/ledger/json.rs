@@ -75,6 +75,25 @@ pub(super) fn elements(array: &str) -> Vec<&str> {
 
 /// Appends a valid text without the blanks between its pieces.
 pub(super) fn compact_into(out: &mut String, text: &str) {
+    pieces(text, |piece| out.push_str(piece));
+}
+
+/// The same, and strings without escapes that they don't need: some programs read times and ids as they are written.
+pub(super) fn plain_into(out: &mut String, text: &str) {
+    pieces(text, |piece| {
+        let plain = || {
+            let string: String = serde_json::from_str(piece).ok()?;
+            serde_json::to_string(&string).ok()
+        };
+        match piece.starts_with('"').then_some(()).filter(|()| piece.contains('\\')).and_then(|()| plain()) {
+            Some(plain) => out.push_str(&plain),
+            None => out.push_str(piece),
+        }
+    });
+}
+
+/// A valid text's strings, and what is between them without blanks.
+fn pieces(text: &str, mut see: impl FnMut(&str)) {
     let mut at = 0;
     while at < text.len() {
         let next = after_blanks(text, at);
@@ -85,7 +104,7 @@ pub(super) fn compact_into(out: &mut String, text: &str) {
                 .find(|c: char| c == '"' || c.is_ascii_whitespace())
                 .map_or(text.len(), |length| next + length),
         };
-        out.push_str(piece(text, next, end));
+        see(piece(text, next, end));
         at = end;
     }
 }

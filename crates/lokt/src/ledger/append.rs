@@ -1,8 +1,8 @@
 //! Appending what somebody typed: under conditions, or many at once.
 
-use lokt_core::hold::Identity;
 use lokt_core::ledger::claiming;
 use lokt_core::ledger::draft::{Added, Draft};
+use lokt_core::ledger::fold::Folded;
 use lokt_core::ledger::seq::{Seq, Style};
 use lokt_core::ledger::stored::Stored;
 
@@ -10,7 +10,6 @@ use super::Ledger;
 use super::answers::{AppendTerms, Appended, Appending, Progress, Slot, Unmet};
 use super::claims::trusted;
 use super::commit::{Compose, Need, Outcome, Piece, View};
-use super::fold::Folder;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::locks::Said;
 
@@ -36,7 +35,7 @@ impl Ledger {
         }
         let mut warnings = Vec::new();
         let rest = (0..events.len()).collect();
-        let mut composer = Append { events, rest, terms, me: &self.me, folder: self.folder(), begun: None };
+        let mut composer = Append { events, rest, done: Vec::new(), terms, ledger: self };
         let outcome = if terms.dry_run {
             match self.rehearse(&mut composer, &mut warnings)? {
                 Ok((head, count)) => Ok((seq(head + 1), seq(head + count), None)),
@@ -44,7 +43,7 @@ impl Ledger {
             }
         } else {
             match self.commit(&mut composer, terms.chain || self.settings.chain, &mut warnings, progress)? {
-                Outcome::Committed(done) => Ok((composer.begun.unwrap_or(done.first), done.last, done.filler)),
+                Outcome::Committed(done) => Ok((done.first, done.last, done.filler)),
                 Outcome::Denied(denied) => Err(denied),
                 Outcome::Nothing => return Err(Error::new(ErrorKind::BadEvent, "there is no event to append")),
             }
@@ -99,11 +98,10 @@ struct Append<'a> {
     events: &'a [Draft],
     /// Which of them aren't in the ledger yet.
     rest: Vec<usize>,
+    /// Which are.
+    done: Vec<usize>,
     terms: &'a AppendTerms<'a>,
-    me: &'a Identity,
-    folder: Folder<'a>,
-    /// The number of the first, once some are.
-    begun: Option<Seq>,
+    ledger: &'a Ledger,
 }
 
 impl Compose for Append<'_> {
@@ -111,7 +109,7 @@ impl Compose for Append<'_> {
 
     fn need(&self) -> Need {
         let AppendTerms { expect, id, token, .. } = self.terms;
-        let is_native = self.folder.style == Style::Native;
+        let is_native = self.ledger.settings.style == Style::Native;
         if id.is_some()
             || token.is_some()
             || (is_native && self.events.iter().any(|event| Style::Native.knows(event.kind())))
@@ -128,13 +126,13 @@ impl Compose for Append<'_> {
         let is_whole = self.rest.len() == self.events.len();
         if let Some(folded) = view.folded.as_deref_mut() {
             if let Some(id) = self.terms.id
-                && let Some(seq) = self.folder.seq_of_id(folded, id)?
+                && let Some(seq) = self.seq_of_id(folded, id)?
             {
                 return Ok(Err(Refusal::Duplicate(seq)));
             }
             if let Some(token) = self.terms.token {
                 trusted(folded, false)?;
-                if let Err(denial) = claiming::check(&folded.table, token, &view.now, self.me) {
+                if let Err(denial) = claiming::check(&folded.table, token, &view.now, &self.ledger.me) {
                     return Ok(Err(Refusal::Unmet(Unmet::Fence { token, denial })));
                 }
             }
@@ -152,15 +150,32 @@ impl Compose for Append<'_> {
     }
 
     fn published(&mut self, count: usize) {
-        self.rest.drain(..count);
+        self.done.extend(self.rest.drain(..count));
     }
 
     fn lost(&mut self, which: &[usize]) {
-        self.rest = which.iter().filter_map(|nth| self.rest.get(*nth).copied()).collect();
+        self.done.append(&mut self.rest);
+        self.rest = which.iter().filter_map(|nth| self.done.get(*nth).copied()).collect();
+        self.done.clear();
     }
 }
 
 impl Append<'_> {
+    /// The event under a key. What the cache says is believed only if that event says so, too: another may have its number by now.
+    fn seq_of_id(&self, folded: &mut Folded, id: &str) -> Result<Option<Seq>, Error> {
+        let folder = self.ledger.folder();
+        let Some(seq) = folder.seq_of_id(folded, id)? else { return Ok(None) };
+        if let Slot::Event(bytes) = self.ledger.read(seq)?
+            && Stored::parse(&bytes).is_ok_and(|event| event.id() == Some(id))
+        {
+            return Ok(Some(seq));
+        }
+        let head = folded.through;
+        *folded = Folded::new(self.ledger.settings.style);
+        folder.fold_on(folded, head)?;
+        folder.seq_of_id(folded, id)
+    }
+
     /// What the native program's replay would refuse for good must not get into its ledger.
     fn check_native(&self, view: &View<'_>) -> Result<(), Error> {
         let Some(mut proof) = view.folded.as_deref().and_then(|folded| folded.proof.clone()) else { return Ok(()) };

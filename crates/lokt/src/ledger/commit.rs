@@ -47,6 +47,14 @@ pub(crate) enum Need {
     Fold,
 }
 
+/// May the cache of what the events say be used?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    Believed,
+    /// An event was replaced, and the cache may know of it.
+    Doubted,
+}
+
 /// How a ledger stands.
 pub(crate) struct View<'v> {
     /// The highest number, not counting a filler that our own take-over added.
@@ -84,16 +92,16 @@ pub(crate) trait Compose {
     fn compose(&mut self, view: &mut View<'_>) -> Result<Result<Vec<Piece>, Self::Denied>, Error>;
     /// The first so many of the last composition have been published; it will be asked for the rest.
     fn published(&mut self, _count: usize) {}
-    /// These of the last composition were replaced before they could be acknowledged; it will be asked for them.
+    /// These of all that were published were replaced before they could be acknowledged; it will be asked for them.
     fn lost(&mut self, _which: &[usize]) {}
 }
 
 /// Events that were added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Committed {
-    /// The first number of the last composition.
+    /// The first number.
     pub(crate) first: Seq,
-    /// Its last.
+    /// The last.
     pub(crate) last: Seq,
     /// The number that was filled.
     pub(crate) filler: Option<Seq>,
@@ -111,16 +119,9 @@ pub(crate) enum Outcome<T, D> {
 
 /// Events that have their names, but aren't acknowledged.
 struct Published {
-    first: Seq,
+    /// The number and the file of each.
+    events: Vec<(Seq, Stamp)>,
     filler: Option<Seq>,
-    /// The file of each.
-    stamps: Vec<Stamp>,
-}
-
-impl Published {
-    fn last(&self) -> Seq {
-        Seq::new(self.first.get() + (self.stamps.len() as u64).saturating_sub(1)).unwrap_or(Seq::MAX)
-    }
 }
 
 /// How the ledger stood when it was composed for.
@@ -141,7 +142,7 @@ impl Ledger {
         composer: &mut C,
         warnings: &mut Vec<String>,
     ) -> Result<Result<(u64, u64), C::Denied>, Error> {
-        let mut standing = self.standing(composer.need().max(Need::Head))?;
+        let mut standing = self.standing(composer.need().max(Need::Head), Cache::Believed)?;
         warnings.extend(standing.head.warning(self));
         Ok(match self.composed(composer, &mut standing, None)? {
             Ok(pieces) => {
@@ -160,24 +161,31 @@ impl Ledger {
         warnings: &mut Vec<String>,
         progress: &mut Progress<'_>,
     ) -> Result<Outcome<Committed, C::Denied>, Error> {
+        let mut cache = Cache::Believed;
         for _ in 0..ATTEMPTS_MAX {
-            let published = match self.publish(composer, chained, warnings, progress)? {
+            let published = match self.publish(composer, chained, cache, warnings, progress)? {
                 Outcome::Committed(published) => published,
                 Outcome::Nothing => return Ok(Outcome::Nothing),
                 Outcome::Denied(denied) => return Ok(Outcome::Denied(denied)),
             };
-            let (first, last) = (published.first, published.last());
-            self.keep_events(first, last);
+            let (Some((first, _)), Some((last, _))) = (published.events.first(), published.events.last()) else {
+                return Ok(Outcome::Nothing);
+            };
+            let (first, last) = (*first, *last);
+            self.keep_events(&published.events);
             self.disk.sync_dir("").map_err(|error| self.not_durable(first, last, &error))?;
+            self.is_still_here(Some(first))?;
             let lost = self.replaced(&published)?;
             if lost.is_empty() {
                 return Ok(Outcome::Committed(Committed { first, last, filler: published.filler }));
             }
             for nth in &lost {
-                let seq = first.get() + *nth as u64;
+                let (seq, _) = published.events[*nth];
                 warnings.push(format!("event {seq} was replaced by another program at once, and is appended again"));
             }
             composer.lost(&lost);
+            // What others cached meanwhile may know of the event that is gone.
+            cache = Cache::Doubted;
         }
         let message = format!("another program replaces events in {} as soon as they are there", self.path.display());
         Err(Error::new(ErrorKind::Busy, message).hint("`lokt ledger verify` names what was replaced"))
@@ -188,11 +196,12 @@ impl Ledger {
         &self,
         composer: &mut C,
         chained: bool,
+        cache: Cache,
         warnings: &mut Vec<String>,
         progress: &mut Progress<'_>,
     ) -> Result<Outcome<Published, C::Denied>, Error> {
         let need = if chained { Need::Fold } else { composer.need() };
-        let mut standing = self.standing(need)?;
+        let mut standing = self.standing(need, cache)?;
         let pieces = match self.composed(composer, &mut standing, None)? {
             Ok(pieces) => pieces,
             Err(denied) => {
@@ -207,6 +216,7 @@ impl Ledger {
 
         let mut inside = self.enter()?;
         warnings.append(&mut inside.warnings);
+        self.is_still_here(None)?;
         if !self.is_settled {
             self.settle()?;
         }
@@ -216,13 +226,14 @@ impl Ledger {
             self.doubt_kept(&head)?;
         }
         let filler = if inside.owes_filler { Some(self.fill(&mut head)?) } else { None };
+        let mut events = Vec::new();
         for rerun in 0..=RERUNS_MAX {
             let is_other = standing.folded.as_ref().is_some_and(|folded| !self.folder().holds(folded));
             // What was good when it was composed may have expired while the lock was waited for.
             let is_old = need == Need::Fold && (inside.has_waited() || self.is_old(&standing));
             let is_moved = is_other || is_old || (need >= Need::Head && head.seq != standing.head.seq);
             if is_moved || rerun > 0 || filler.is_some() {
-                self.move_on(&mut standing, &head, is_other || rerun > 0)?;
+                self.move_on(&mut standing, &head, is_old, is_other || rerun > 0)?;
                 let pieces = match self.composed(composer, &mut standing, filler)? {
                     Ok(pieces) => pieces,
                     Err(denied) => {
@@ -236,14 +247,15 @@ impl Ledger {
                     warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)));
                     return Ok(Outcome::Nothing);
                 }
-                let events = self.rendered(&pieces, &standing, filler, chained)?;
-                if events != prepared.events {
-                    prepared = self.prepare(events, progress)?;
+                let rendered = self.rendered(&pieces, &standing, filler, chained)?;
+                if rendered != prepared.events {
+                    prepared = self.prepare(rendered, progress)?;
                 }
             }
-            let (stamps, ended) = self.publish_all(&prepared, &head);
-            let count = stamps.len();
+            let (published, ended) = self.publish_all(&prepared, &head);
+            let count = published.len();
             let first = Seq::new(head.seq + 1).ok_or_else(|| self.is_full())?;
+            events.extend(published);
             if let Err(error) = ended {
                 if error.kind() == io::ErrorKind::AlreadyExists && rerun < RERUNS_MAX {
                     composer.published(count);
@@ -263,16 +275,24 @@ impl Ledger {
                     }
                 }
             };
-            warnings.extend(inside.leave(&head, count as u64, &mut note));
-            return Ok(Outcome::Committed(Published { first, filler, stamps }));
+            warnings.extend(inside.leave(&head, events.len() as u64, &mut note));
+            return Ok(Outcome::Committed(Published { events, filler }));
         }
         unreachable!("the last attempt returns")
     }
 
     /// How the ledger stands, as far as somebody needs to know.
-    fn standing(&self, need: Need) -> Result<Standing, Error> {
+    fn standing(&self, need: Need, cache: Cache) -> Result<Standing, Error> {
         let head = if need >= Need::Head { self.catch_up()? } else { Head::default() };
-        let folded = if need >= Need::Fold { Some(self.folded(head.seq)?) } else { None };
+        let folded = match (need, cache) {
+            (Need::Nothing | Need::Head, _) => None,
+            (Need::Fold, Cache::Believed) => Some(self.folded(head.seq)?),
+            (Need::Fold, Cache::Doubted) => {
+                let mut folded = Folded::new(self.settings.style);
+                self.folder().fold_on(&mut folded, head.seq)?;
+                Some(folded)
+            }
+        };
         Ok(Standing { head, folded, now: self.now() })
     }
 
@@ -286,9 +306,11 @@ impl Ledger {
         Ok(folded)
     }
 
-    /// Inside the lock: how it stands now. `is_other`: what was read before doesn't hold any more.
-    fn move_on(&self, standing: &mut Standing, head: &Head, is_other: bool) -> Result<(), Error> {
-        standing.now = self.now();
+    /// Inside the lock: how it stands now. `is_old`: time has passed; `is_other`: what was read before doesn't hold any more.
+    fn move_on(&self, standing: &mut Standing, head: &Head, is_old: bool, is_other: bool) -> Result<(), Error> {
+        if is_old || self.is_old(standing) {
+            standing.now = self.now();
+        }
         if let Some(folded) = &mut standing.folded {
             if is_other || folded.through > head.seq {
                 *folded = self.folded(head.seq)?;
@@ -343,22 +365,22 @@ impl Ledger {
         Ok(events)
     }
 
-    /// Publishes what is prepared after `head`. Gives the files of those that have their names, and what ended it early.
-    fn publish_all(&self, prepared: &Prepared<'_>, head: &Head) -> (Vec<Stamp>, io::Result<()>) {
-        let mut stamps = Vec::with_capacity(prepared.events.len());
+    /// Publishes what is prepared after `head`. Gives the numbers and files of those that have their names, and what ended it early.
+    fn publish_all(&self, prepared: &Prepared<'_>, head: &Head) -> (Vec<(Seq, Stamp)>, io::Result<()>) {
+        let mut events = Vec::with_capacity(prepared.events.len());
         for nth in 0..prepared.events.len() {
             let seq = Seq::new(head.seq + 1 + nth as u64);
             let published = seq.ok_or_else(|| io::ErrorKind::FileTooLarge.into()).and_then(|seq| {
                 let stamp = prepared.stamp(nth)?;
                 prepared.publish(nth, &self.file(seq))?;
-                Ok(stamp)
+                Ok((seq, stamp))
             });
             match published {
-                Ok(stamp) => stamps.push(stamp),
-                Err(error) => return (stamps, Err(error)),
+                Ok(event) => events.push(event),
+                Err(error) => return (events, Err(error)),
             }
         }
-        (stamps, Ok(()))
+        (events, Ok(()))
     }
 
     /// Fills the number that a writer whose lock was taken over was about to use: what it puts there when it comes back replaces nothing
@@ -404,9 +426,8 @@ impl Ledger {
     /// Which of the published events aren't there any more.
     fn replaced(&self, published: &Published) -> Result<Vec<usize>, Error> {
         let mut lost = Vec::new();
-        for (nth, stamp) in published.stamps.iter().enumerate() {
-            let Some(seq) = Seq::new(published.first.get() + nth as u64) else { continue };
-            let file = self.file(seq);
+        for (nth, (seq, stamp)) in published.events.iter().enumerate() {
+            let file = self.file(*seq);
             let there = self.disk.stamp(&file).at("look at", &self.path, &file)?;
             if there != Some(*stamp) {
                 lost.push(nth);
@@ -427,6 +448,17 @@ impl Ledger {
         if let Ok(_mutex) = crate::sys::mutex::Inside::enter(&*self.disk, std::time::Duration::ZERO) {
             self.folder().keep(&mut folded);
         }
+    }
+
+    /// Does the path still lead to the directory that we are in? Somebody may have put another one in its place.
+    fn is_still_here(&self, written: Option<Seq>) -> Result<(), Error> {
+        if self.disk.is_current().at("look at", &self.path, "")? {
+            return Ok(());
+        }
+        let what =
+            written.map_or_else(String::new, |seq| format!(" when event {seq} had been written to the one before"));
+        let message = format!("{} was replaced by another directory{what}", self.path.display());
+        Err(Error::new(ErrorKind::Busy, message).hint("try again"))
     }
 
     fn is_full(&self) -> Error {

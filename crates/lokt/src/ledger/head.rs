@@ -4,6 +4,8 @@
 //! and so is that time, nothing has been added; otherwise others may have written, and the numbers above are tried one by one. The note is
 //! a hint and never the truth: a `git checkout` may have made the ledger shorter, and what is published goes only where nothing is.
 
+use std::io;
+
 use jiff::Timestamp;
 use lokt_core::fnv::fnv1a_32;
 use lokt_core::ledger::seq::{Named, Seq};
@@ -54,7 +56,9 @@ impl Ledger {
 
     /// Finds the head. Without the mutex it may be overtaken at once.
     pub(crate) fn catch_up(&self) -> Result<Head, Error> {
-        self.catch_up_since(Some(self.changed()?))
+        // The directory's time may be that of the hint although somebody was faster than its clock ticks: only whoever publishes
+        // notices that.
+        self.catch_up_since(None)
     }
 
     /// The same, for somebody who knows when the directory was last changed by others.
@@ -150,7 +154,12 @@ impl Ledger {
     }
 
     fn hint(&self) -> Result<Option<Hint>, Error> {
-        Ok(match self.disk.read(HINT, HINT_BYTES_MAX).at("read", &self.path, HINT)? {
+        let read = match self.disk.read(HINT, HINT_BYTES_MAX) {
+            // Another user's.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+            done => done.at("read", &self.path, HINT)?,
+        };
+        Ok(match read {
             Entry::File(content) => Hint::parse(&content.bytes),
             // Not of our making; it is only a hint.
             _ => None,

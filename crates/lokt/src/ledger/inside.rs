@@ -119,6 +119,9 @@ impl Ledger {
 
     /// Be wary from now on, whatever becomes of us.
     pub(super) fn beware(&self) -> Result<(), Error> {
+        if self.is_wary() {
+            return Ok(());
+        }
         let boot_id = self.me.boot_id.as_deref().unwrap_or_default();
         self.disk.overwrite(WARY, format!("{boot_id}\n").as_bytes()).at("write", &self.path, WARY)
     }

@@ -11,6 +11,7 @@ use super::Ledger;
 use super::head::Head;
 use super::settings::STATE;
 use crate::error::{At as _, Error};
+use crate::sys::disk::Stamp;
 
 /// How many are kept.
 pub(super) const KEPT_MAX: u64 = 1_024;
@@ -25,9 +26,9 @@ pub(super) fn name(seq: u64) -> String {
 
 impl Ledger {
     /// Keeps events that were just published.
-    pub(super) fn keep_events(&self, first: Seq, last: Seq) {
-        let from = first.get().max((last.get() + 1).saturating_sub(KEPT_MAX));
-        (from..=last.get()).filter_map(Seq::new).for_each(|seq| self.keep_event(seq));
+    pub(super) fn keep_events(&self, events: &[(Seq, Stamp)]) {
+        let kept = usize::try_from(KEPT_MAX).unwrap_or(usize::MAX);
+        events[events.len().saturating_sub(kept)..].iter().for_each(|(seq, _)| self.keep_event(*seq));
     }
 
     /// Inside, before anything is published: are the second names those of another ledger, because somebody put an earlier state back, or
@@ -59,7 +60,7 @@ impl Ledger {
     }
 
     /// Keeps an event that was just published, and lets go of the oldest. It is a precaution: failing is no reason to fail.
-    fn keep_event(&self, seq: Seq) {
+    pub(super) fn keep_event(&self, seq: Seq) {
         let (file, second) = (self.file(seq), name(seq.get()));
         if self.disk.link(&file, &second).is_err() {
             // Of an event that was here before the ledger was shortened.

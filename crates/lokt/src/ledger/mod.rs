@@ -75,6 +75,8 @@ use crate::sys::disk::Disk;
 use crate::sys::machine::{Linux, Machine};
 use crate::sys::os_disk::OsDisk;
 
+/// Everybody may read events, and whatever is needed for that.
+const DIR_MODE: u32 = 0o755;
 /// The directory of events, in the directory that a ledger belongs to.
 const LEDGER: &str = "ledger";
 
@@ -101,7 +103,7 @@ impl Ledger {
     /// The ledger below `dir`; `None` if there is none.
     pub fn existing(dir: &Path, me: Identity) -> Result<Option<Self>, Error> {
         let path = dir.join(LEDGER);
-        let disk = match OsDisk::open(&path) {
+        let disk = match OsDisk::open_as(&path, DIR_MODE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 return Err(Error::new(ErrorKind::NotARecord, format!("{} is not a directory", path.display())));
@@ -115,7 +117,7 @@ impl Ledger {
     /// Makes a ledger below `dir`, and says whether there was none.
     pub fn init(dir: &Path, founding: Founding, me: Identity) -> Result<(Self, bool), Error> {
         let path = dir.join(LEDGER);
-        let (disk, _) = OsDisk::create_as(&path, 0o755).map_err(|error| Error::io("make", &path, error))?;
+        let (disk, _) = OsDisk::create_as(&path, DIR_MODE).map_err(|error| Error::io("make", &path, error))?;
         let above = OsDisk::open(dir).map_err(|error| Error::io("open", dir, error))?;
         let mut ledger = Self::on(dir, Arc::new(disk), Arc::new(above), Arc::new(Linux), me)?;
         let is_new = ledger.found(founding)?;

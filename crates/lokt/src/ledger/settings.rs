@@ -122,9 +122,15 @@ impl Ledger {
         Ok(!has_events)
     }
 
-    /// Notes the settings, if nobody has. Under the mutex.
+    /// Notes the settings, if nobody has. Inside: others may have written the first events since it was opened.
     pub(super) fn settle(&self) -> Result<(), Error> {
-        if self.disk.stamp(SETTINGS).at("look at", &self.path, SETTINGS)?.is_none() {
+        let (now, is_settled) = of(&*self.disk, &*self.above, &self.path)?;
+        if now.style != self.settings.style {
+            let style = now.style.as_str();
+            let message = format!("{} has become a ledger of the {style} style meanwhile", self.path.display());
+            return Err(Error::new(ErrorKind::Busy, message).hint("try again"));
+        }
+        if !is_settled {
             self.store(self.settings)?;
         }
         Ok(())

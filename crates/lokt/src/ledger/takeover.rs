@@ -214,8 +214,9 @@ impl Ledger {
         match self.exchange(&dir, found) {
             Ok(true) => {
                 self.discard(&dir);
+                let mut warnings = warnings;
                 if owes_filler {
-                    self.remove_temps()?;
+                    warnings.extend(self.remove_temps());
                 }
                 Ok(Some(Taken { lock: self.lock_made(Kind::Directory)?, owes_filler, warnings }))
             }
@@ -271,19 +272,20 @@ impl Ledger {
         }
     }
 
-    /// Only those who hold the lock write such files, and that is us now. Whoever comes back finds nothing to rename.
-    fn remove_temps(&self) -> Result<(), Error> {
+    /// Only those who hold the lock write such files, and that is us now. Whoever comes back finds nothing to rename. One that stays does
+    /// no harm: what it is renamed over is a filler. Gives what to say about those.
+    fn remove_temps(&self) -> Vec<String> {
         let mut temps = Vec::new();
         let listed = self.disk.each_name("", &mut |name| {
             if name.starts_with(TEMP_PREFIX) && name.ends_with(TEMP_SUFFIX) {
                 temps.push(name.to_owned());
             }
         });
-        listed.at("list", &self.path, "")?;
-        for temp in temps {
-            self.disk.remove(&temp).at("remove", &self.path, &temp)?;
-        }
-        Ok(())
+        let failed =
+            |path: &str, error: io::Error| format!("{} could not be removed: {error}", self.at(path).display());
+        let listed = listed.err().map(|error| failed("", error));
+        let kept = temps.iter().filter_map(|temp| Some(failed(temp, self.disk.remove(temp).err()?)));
+        listed.into_iter().chain(kept).collect()
     }
 
     /// Notes that a lock was seen, for those who come later and have no more time to watch it.

@@ -177,6 +177,10 @@ pub trait Disk: Send + Sync {
     fn changes(&self, path: &str) -> io::Result<OwnedFd>;
     /// The file system under the root.
     fn mount(&self) -> Mount;
+    /// Does the path by which it was opened still lead to the root?
+    fn is_current(&self) -> io::Result<bool> {
+        Ok(true)
+    }
     /// May others than its owner write to the root?
     fn is_shared(&self) -> bool {
         false

@@ -27,6 +27,8 @@ pub(super) struct Opened {
     pub(super) dirs: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
     pub(super) ownership: Ownership,
     pub(super) mount: Mount,
+    /// Directories that are made get this mode, where nobody shares them.
+    pub(super) dir_mode: u32,
 }
 
 /// Whose files to make, and who may touch them.
@@ -47,7 +49,7 @@ pub(super) enum Missing {
 }
 
 impl Opened {
-    pub(super) fn new(path: &Path) -> io::Result<Self> {
+    pub(super) fn new(path: &Path, dir_mode: u32) -> io::Result<Self> {
         let root = retry_on_intr(|| open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?;
         let stat = fstat(&root)?;
         let shared = stat.st_mode & 0o020 != 0;
@@ -63,7 +65,7 @@ impl Opened {
         let id = statx(&root, c"", AtFlags::EMPTY_PATH, mask).ok();
         let id = id.filter(|found| found.stx_mask & STATX_MNT_ID_UNIQUE != 0).map(|found| found.stx_mnt_id);
         let ownership = Ownership { shared, give_to };
-        Ok(Self { root, dirs: Mutex::default(), ownership, mount: Mount { fs, id } })
+        Ok(Self { root, dirs: Mutex::default(), ownership, mount: Mount { fs, id }, dir_mode })
     }
 
     pub(super) fn forget(&self) {
@@ -98,7 +100,7 @@ impl Opened {
 
     fn make_dir(&self, parent: BorrowedFd<'_>, name: &str, missing: Missing) -> io::Result<()> {
         let made = if self.ownership.is_plain() {
-            mkdirat(parent, name, Mode::from_raw_mode(0o700))
+            mkdirat(parent, name, Mode::from_raw_mode(self.dir_mode))
         } else {
             self.make_shared_dir(parent, name)
         };

@@ -35,12 +35,20 @@ const READ_BYTES: usize = 4096;
 pub struct OsDisk {
     path: PathBuf,
     open: Mutex<Arc<Opened>>,
+    /// The mode of directories that are made in it.
+    dir_mode: u32,
 }
 
 impl OsDisk {
     /// Opens an existing root; `NotFound` if there is none.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), open: Mutex::new(Arc::new(Opened::new(path)?)) })
+        Self::open_as(path, 0o700)
+    }
+
+    /// The same; directories that are made in it get `dir_mode`, as far as the umask lets it, unless the root is shared.
+    pub fn open_as(path: &Path, dir_mode: u32) -> io::Result<Self> {
+        let opened = Opened::new(path, dir_mode)?;
+        Ok(Self { path: path.to_owned(), open: Mutex::new(Arc::new(opened)), dir_mode })
     }
 
     /// Opens a root, making the directory and missing parents. Says whether it was made.
@@ -50,10 +58,10 @@ impl OsDisk {
 
     /// The same, with directories of `mode`, as far as the umask lets it.
     pub fn create_as(path: &Path, mode: u32) -> io::Result<(Self, bool)> {
-        match Self::open(path) {
+        match Self::open_as(path, mode) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let made = make_root(path, mode)?;
-                Ok((Self::open(path)?, made))
+                Ok((Self::open_as(path, mode)?, made))
             }
             done => Ok((done?, false)),
         }
@@ -263,7 +271,7 @@ impl Disk for OsDisk {
     fn make_dir(&self, dir: &str) -> io::Result<()> {
         let ownership = self.opened().ownership;
         self.within(dir, Missing::Make, |parent, name| {
-            mkdirat(parent, name, Mode::from_raw_mode(0o700))?;
+            mkdirat(parent, name, Mode::from_raw_mode(self.dir_mode))?;
             if ownership.is_plain() {
                 return Ok(());
             }
@@ -471,6 +479,14 @@ impl Disk for OsDisk {
         self.opened().mount
     }
 
+    fn is_current(&self) -> io::Result<bool> {
+        let here = fstat(&self.opened().root)?;
+        match stat(&self.path) {
+            Err(Errno::NOENT) => Ok(false),
+            named => named.map(|named| (named.st_dev, named.st_ino) == (here.st_dev, here.st_ino)).map_err(Into::into),
+        }
+    }
+
     fn is_shared(&self) -> bool {
         self.opened().ownership.shared
     }
@@ -483,12 +499,12 @@ impl Disk for OsDisk {
                 Ok(fd) => fd,
                 Err(error) => return Err(self.who_is_busy(error)),
             };
-            if self.is_current(&fd).map_err(NoMutex::Io)? {
+            if self.is_named(&fd).map_err(NoMutex::Io)? {
                 // Directories that were opened earlier may have been moved away and made anew since.
                 self.opened().forget();
                 return Ok(Box::new(OsUnlock(fd)));
             }
-            let fresh = Opened::new(&self.path).map_err(NoMutex::Io)?;
+            let fresh = Opened::new(&self.path, self.dir_mode).map_err(NoMutex::Io)?;
             *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
         }
         Err(NoMutex::Busy("the root directory is being replaced again and again".into()))
@@ -526,7 +542,7 @@ impl OsDisk {
     }
 
     /// Does the path still name what was locked?
-    fn is_current(&self, fd: &OwnedFd) -> io::Result<bool> {
+    fn is_named(&self, fd: &OwnedFd) -> io::Result<bool> {
         let opened = self.opened();
         let path = if opened.mount.fs == Some(NFS_MAGIC) { self.path.join(MUTEX_FILE) } else { self.path.clone() };
         let (locked, named) = (

@@ -105,7 +105,7 @@ impl Ledger {
         written.at("write", &self.path, &aside)?;
         self.swap(seq, &aside)?;
         // The second name would be that of what was put aside.
-        self.keep_events(seq, seq);
+        self.keep_event(seq);
         Ok(format!("put an event that says nothing in its place; the original is {}", self.at(&aside).display()))
     }
 
