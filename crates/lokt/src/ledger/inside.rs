@@ -131,45 +131,47 @@ impl Ledger {
         let made = match kind {
             Kind::File => self.link_lock(LOCK, self.random()?, None),
             Kind::Directory => {
-                let dir = self.make_lock_dir(None)?;
+                let (dir, stamp) = self.make_lock_dir(None)?;
                 let made = self.disk.rename_new(&dir, LOCK);
                 if made.is_err() {
                     self.clear_dir(&dir);
                 }
-                made
+                made.map(|()| stamp)
             }
         };
         match made {
-            Ok(()) => Ok(Some(self.lock_made(kind)?)),
+            Ok(stamp) => Ok(Some(Lock { stamp, kind })),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(None),
             Err(error) => Err(Error::io("make", &joined(&self.path, LOCK), error)),
         }
     }
 
-    /// Puts a complete lock file at `path`.
-    pub(super) fn link_lock(&self, path: &str, nonce: u128, took_over: Option<String>) -> std::io::Result<()> {
+    /// Puts a complete lock file at `path`. It is looked at before: once it is there, nothing may fail that would leave it there.
+    pub(super) fn link_lock(&self, path: &str, nonce: u128, took_over: Option<String>) -> std::io::Result<Stamp> {
         let note = Note { took_over, ..Note::of(&self.me, self.now().wall, nonce) }.render();
         let mode = if self.disk.is_shared() { SHARED_LOCK_MODE } else { LOCK_MODE };
-        self.disk.unnamed(&note, mode)?.link(path)
+        let file = self.disk.unnamed(&note, mode)?;
+        let stamp = file.stamp()?;
+        file.link(path)?;
+        Ok(stamp)
     }
 
     /// A directory that is a lock of ours, complete, still in our own state.
-    pub(super) fn make_lock_dir(&self, took_over: Option<String>) -> Result<String, Error> {
+    pub(super) fn make_lock_dir(&self, took_over: Option<String>) -> Result<(String, Stamp), Error> {
         let nonce = self.random()?;
         let note = Note { took_over, ..Note::of(&self.me, self.now().wall, nonce) }.render();
         let dir = dir_of(&format!("{nonce:032x}"));
         self.disk.make_dir(&dir).at("make", &self.path, &dir)?;
         let file = format!("{dir}/{NOTE}");
-        self.disk.create(&file, &note).at("write", &self.path, &file)?;
-        Ok(dir)
-    }
-
-    /// The lock that was just made.
-    pub(super) fn lock_made(&self, kind: Kind) -> Result<Lock, Error> {
-        let stamp = self.disk.stamp(LOCK).at("look at", &self.path, LOCK)?;
-        let gone =
-            || Error::new(ErrorKind::Busy, format!("{} was removed by another program", self.at(LOCK).display()));
-        Ok(Lock { stamp: stamp.ok_or_else(gone)?, kind })
+        let made = self.disk.create(&file, &note).and_then(|_| self.disk.stamp(&dir));
+        let stamp = made.and_then(|stamp| stamp.ok_or_else(|| std::io::ErrorKind::NotFound.into()));
+        match stamp.at("write", &self.path, &file) {
+            Ok(stamp) => Ok((dir, stamp)),
+            Err(error) => {
+                self.clear_dir(&dir);
+                Err(error)
+            }
+        }
     }
 
     /// Removes a lock directory of ours that nobody sees as a lock any more.

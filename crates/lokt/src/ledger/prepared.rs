@@ -66,8 +66,9 @@ impl Ledger {
         let mut batch = Batch { disk: &*self.disk, dir, count: 0, _lock: file };
         for (nth, bytes) in events.iter().enumerate() {
             let path = batch.path(nth);
-            self.disk.create_as(&path, bytes, EVENT_MODE).at("write", &self.path, &path)?;
+            // Counted first: what was written half is removed, too.
             batch.count = nth + 1;
+            self.disk.create_as(&path, bytes, EVENT_MODE).at("write", &self.path, &path)?;
             progress(batch.count as u64, total);
         }
         self.disk.sync_fs().at("sync", &self.path, "")?;
@@ -101,11 +102,12 @@ impl Batch<'_> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        for nth in 0..self.count {
-            let _ = self.disk.remove(&self.path(nth));
+        let left = (0..self.count).filter(|nth| self.disk.remove(&self.path(*nth)).is_err()).count();
+        // Only what has its lock is found by those who sweep.
+        if left == 0 {
+            let _ = self.disk.remove(&format!("{}/{BATCH_LOCK}", self.dir));
+            let _ = self.disk.remove_dir(&self.dir);
         }
-        let _ = self.disk.remove(&format!("{}/{BATCH_LOCK}", self.dir));
-        let _ = self.disk.remove_dir(&self.dir);
     }
 }
 

@@ -165,11 +165,13 @@ impl Ledger {
         let nonce = self.random()?;
         let swap = dir_of(&format!("{nonce:032x}"));
         let judged = sight_of(&found.stamp, &found.bytes).to_string();
-        self.link_lock(&swap, nonce, Some(judged)).at("write", &self.path, &swap)?;
+        let stamp = self.link_lock(&swap, nonce, Some(judged)).at("write", &self.path, &swap)?;
         let exchanged = self.exchange(&swap, found);
         let _ = self.disk.remove(&swap);
         match exchanged {
-            Ok(true) => Ok(Some(Taken { lock: self.lock_made(Kind::File)?, owes_filler: false, warnings: Vec::new() })),
+            Ok(true) => {
+                Ok(Some(Taken { lock: Lock { stamp, kind: Kind::File }, owes_filler: false, warnings: Vec::new() }))
+            }
             Ok(false) => Ok(None),
             // Without a way to exchange them, at least it is a dead one's.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
@@ -210,7 +212,7 @@ impl Ledger {
         warnings: Vec<String>,
     ) -> Result<Option<Taken>, Error> {
         let owes_filler = took_over.is_some();
-        let dir = self.make_lock_dir(took_over)?;
+        let (dir, stamp) = self.make_lock_dir(took_over)?;
         match self.exchange(&dir, found) {
             Ok(true) => {
                 self.discard(&dir);
@@ -218,7 +220,7 @@ impl Ledger {
                 if owes_filler {
                     warnings.extend(self.remove_temps());
                 }
-                Ok(Some(Taken { lock: self.lock_made(Kind::Directory)?, owes_filler, warnings }))
+                Ok(Some(Taken { lock: Lock { stamp, kind: Kind::Directory }, owes_filler, warnings }))
             }
             Ok(false) => {
                 self.clear_dir(&dir);
