@@ -11,10 +11,12 @@
 //! | [`mod@line`] | real processes that wait in a line |
 //! | [`storm`] | many real guards for a while, killed and stopped, and what must be true afterwards |
 //! | [`cmd`] | the real command on a root of its own |
+//! | [`chronicle`] | a ledger that many real processes write to, and what must be true of it |
 //! | [`guarding`] | a guard and its command, started and killed for real |
 //! | [`strace`] | a real process delayed or killed at each system call |
 //! | [`judge`] | reads their history and says which promise was broken |
 
+pub mod chronicle;
 pub mod cmd;
 pub mod fault_disk;
 pub mod guarding;
