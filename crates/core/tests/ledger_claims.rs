@@ -354,6 +354,11 @@ fn a_native_node_must_exist_and_be_available() {
     ));
     assert_eq!(held(&book.take("a", "1").expect_err("it is x's")).hold.owner, "x");
     assert!(matches!(book.release("x", "1", None), Err(Refused::NotAvailable(_))), "a release would make it worse");
+    // When it has ended, nobody has to release it, and its node can be claimed.
+    book.pass(10 * 365 * 86_400_000);
+    assert!(book.reap("a").drafts.is_empty(), "the native program knows of no claim to end");
+    let taken = book.take("a", "1").expect("it has ended");
+    assert_eq!(taken.drafts.len(), 1, "and none is ended for it");
 }
 
 #[test]

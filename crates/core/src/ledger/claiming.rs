@@ -243,6 +243,7 @@ impl Scene<'_> {
     /// The claim goes on as `next`.
     fn refresh(self, node: &str, claim: &Claim, next: &Hold, ttl_sec: u64) -> Result<Taken, Refused> {
         self.is_mirrored(node, claim)?;
+        let token = next.token.and_then(|token| Seq::new(token.get())).unwrap_or(claim.token);
         let (kind, end) = match self.style {
             Style::Documented => ("lock_acquired", "expires_at"),
             Style::Native => ("claim_refreshed", "new_timeout"),
@@ -252,10 +253,10 @@ impl Scene<'_> {
             ("node_id", json!(node)),
             ("owner", json!(next.owner)),
             (end, json!(show_wall(end_of(next, self.now)))),
-            ("refresh_of", json!(claim.token.get())),
+            ("refresh_of", json!(token.get())),
         ];
         members.extend(self.signature(ttl_sec));
-        let (token, expires_at) = (Some(claim.token), end_of(next, self.now));
+        let (token, expires_at) = (Some(token), end_of(next, self.now));
         Ok(Taken { node: node.to_owned(), drafts: vec![Draft::new(kind, members)], token, from: None, expires_at })
     }
 
