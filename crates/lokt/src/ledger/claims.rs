@@ -50,6 +50,7 @@ impl Ledger {
         let ttl_sec = self.ttl_sec(terms.ttl_sec, &mut odd)?;
         let began_ms = self.now().monotonic_ms;
         let timeout = patience.timeout.filter(|_| !terms.dry_run).unwrap_or_default();
+        let mut told: Option<Duration> = None;
         loop {
             let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
             let left = timeout.saturating_sub(waited);
@@ -69,6 +70,10 @@ impl Ledger {
                 return Ok(Said { value: Claiming::Denied { node, refused }, warnings });
             }
             let wait = Wait { refused: &refused, waited, left, watch };
+            if told.is_none_or(|told| waited >= told + LOOK) {
+                wait.tell(patience);
+                told = Some(waited);
+            }
             if self.sleep(&wait, patience)? {
                 return Ok(Said { value: Claiming::Interrupted, warnings });
             }
@@ -217,9 +222,6 @@ impl Ledger {
 
     /// Sleeps until it may be time for another look. True: the wait was interrupted.
     fn sleep(&self, wait: &Wait<'_>, patience: &mut Patience<'_>) -> Result<bool, Error> {
-        if let (Some(tell), Some((name, denial))) = (patience.tell.as_mut(), wait.told()) {
-            tell(&Waiting { name, denial, ahead: 0, waited: wait.waited, left: wait.left });
-        }
         let tick = if wait.watch.is_some() && !wait.refused.is_empty() { LOOK } else { POLL };
         let nap = tick.min(wait.left).min(wait.ends_in().unwrap_or(tick));
         let mut fds: Vec<_> = wait.watch.iter().filter(|_| !wait.refused.is_empty()).map(|fd| fd.as_fd()).collect();
@@ -296,12 +298,15 @@ struct Wait<'w> {
 }
 
 impl Wait<'_> {
-    /// The first that is told of.
-    fn told(&self) -> Option<(&str, &Denial)> {
-        self.refused.iter().find_map(|(node, refused)| match refused {
+    /// Tells of the first that somebody has.
+    fn tell(&self, patience: &mut Patience<'_>) {
+        let held = self.refused.iter().find_map(|(node, refused)| match refused {
             Refused::Hold(denial) => Some((node.as_str(), denial)),
             _ => None,
-        })
+        });
+        if let (Some(tell), Some((name, denial))) = (patience.tell.as_mut(), held) {
+            tell(&Waiting { name, denial, ahead: 0, waited: self.waited, left: self.left });
+        }
     }
 
     /// When the first of them ends by itself.
