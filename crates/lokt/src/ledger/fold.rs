@@ -238,14 +238,14 @@ impl Folder<'_> {
     /// The number of the first event that has this key. If the kept keys can't be read, everything is folded again.
     pub(crate) fn seq_of_id(&self, folded: &mut Folded, key: &str) -> Result<Option<Seq>, Error> {
         let digest = Digest::of(key.as_bytes());
-        let old = match self.old_ids(folded).map_or(Err(NoIds), |lines| find_id(&lines, &digest)) {
-            Ok(old) => old,
-            Err(NoIds) => {
-                let head = folded.through;
-                *folded = Folded::new(self.style);
-                self.fold_on(folded, head)?;
-                None
-            }
+        let kept = self.old_ids(folded).map_or(Err(NoIds), |lines| find_id(&lines, &digest));
+        let old = if let Ok(old) = kept {
+            old
+        } else {
+            let head = folded.through;
+            *folded = Folded::new(self.style);
+            self.fold_on(folded, head)?;
+            None
         };
         let fresh = || folded.fresh_ids.iter().find(|(_, fresh)| *fresh == digest).map(|(seq, _)| *seq);
         Ok(old.or_else(fresh))

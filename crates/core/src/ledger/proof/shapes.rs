@@ -106,3 +106,16 @@ fn fits(shape: Shape, value: &Value) -> Result<(), String> {
     };
     if good { Ok(()) } else { Err(format!("{what}: {value}")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::members_of;
+    use crate::ledger::catalogue::NATIVE_KINDS;
+
+    #[test]
+    fn every_type_of_the_native_program_has_a_shape() {
+        for kind in NATIVE_KINDS {
+            assert!(!members_of(kind).is_empty(), "{kind} has none");
+        }
+    }
+}
