@@ -122,6 +122,8 @@ pub(crate) struct Failure {
     code: &'static str,
     message: String,
     hint: Option<String>,
+    /// The hint is what is said about all errors of this kind.
+    general: Option<ErrorKind>,
 }
 
 #[derive(Serialize)]
@@ -135,7 +137,7 @@ struct FailureJson<'a> {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
-        Self { exit, code, message: message.into(), hint: None }
+        Self { exit, code, message: message.into(), hint: None, general: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -149,6 +151,21 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// The same from a command of this name: what is said about errors in general is about a root, and not every command has one.
+    pub(crate) fn of_command(mut self, command: &str) -> Self {
+        let group = command.split_once(' ').map(|(group, _)| group);
+        match (self.general, group) {
+            (Some(ErrorKind::BadEvent), Some("claim")) => {
+                self.code = "E_BAD_NAME";
+                self.hint("a node is named by its id, like 1.2")
+            }
+            (Some(ErrorKind::Io | ErrorKind::NotARecord | ErrorKind::Unusable), Some(_)) => {
+                self.hint("`-d DIR` names the directory that contains `ledger`")
+            }
+            _ => self,
+        }
     }
 
     pub(crate) fn report(&self, format: Format) -> Report {
@@ -173,8 +190,10 @@ impl Failure {
 
 impl From<lokt::Error> for Failure {
     fn from(error: lokt::Error) -> Self {
+        let general = error.next_step().is_none().then_some(error.kind());
         let hint = error.next_step().map_or_else(|| next_step(error.kind()).to_owned(), Into::into);
-        Self { exit: Exit::of_error(&error), code: error.code(), message: error.to_string(), hint: Some(hint) }
+        let (exit, code) = (Exit::of_error(&error), error.code());
+        Self { exit, code, message: error.to_string(), hint: Some(hint), general }
     }
 }
 

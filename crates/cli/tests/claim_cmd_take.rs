@@ -94,6 +94,26 @@ fn an_expired_claim_is_taken_over_under_a_new_token() {
 }
 
 #[test]
+fn what_names_no_node_is_a_usage_error() {
+    let book = Book::new();
+    for bad in ["", "a\nb", &"x".repeat(2_000)] {
+        for command in ["take", "release", "extend"] {
+            let said = book.lokt("a").args(["claim", command, bad]).run().exits(64, "it is no node's id");
+            said.notes("is no node's id", "it says so")
+                .notes("hint: a node is named by its id, like 1.2", "and what is one");
+            let said = book.lokt("a").args(["claim", command, bad, "--json"]).run().exits(64, "it is no node's id");
+            assert_eq!(said.failure(), "E_BAD_NAME", "{command}");
+        }
+    }
+    let native = Book::native();
+    for bad in ["01", "1.+1", "2", "1..2", "1.01", "build"] {
+        let said = native.run("a", &format!("claim take {bad}"));
+        assert!([3, 64].contains(&said.code), "{bad} is none of its nodes{said}");
+    }
+    assert_eq!(native.numbers(), [1, 2, 3, 4], "nothing was written");
+}
+
+#[test]
 fn any_takes_the_first_that_is_free() {
     let book = Book::new();
     book.run("alice", "claim take 1").exits(0, "it is free");

@@ -65,7 +65,11 @@ fn a_ledger_that_cannot_be_made_is_named() {
     for words in ["ledger init -d file", "ledger init -d file --json"] {
         let said = book.run("a", words);
         assert!([1, 65, 69].contains(&said.code), "a file is no directory{said}");
-        assert!(format!("{}{}", said.stdout, said.stderr).contains("file"), "it is named{said}");
+        let all = format!("{}{}", said.stdout, said.stderr);
+        assert!(
+            all.contains("file") && all.contains("`-d DIR` names the directory"),
+            "it is named, and what to do{said}"
+        );
     }
     put(&book.dir().join("ledger"), "a file");
     for command in ["init", "head", "show"] {
@@ -148,7 +152,10 @@ fn doctor_says_what_is_wrong_and_what_fix_would_do_and_does_it() {
     book.put(5, &json!({"type": "nodes_released", "timestamp": from_now(-5).to_string(), "node_ids": ["1"]}));
     let before = book.events();
     let said = book.run("a", "ledger doctor").exits(65, "something is wrong");
-    said.says("[FAIL]", "it is marked").says("000005.json", "the file is named").says("Result: FAIL\n", "the result");
+    said.says("[FAIL]", "it is marked")
+        .says("000005.json", "the file is named")
+        .says("with `lokt ledger doctor --fix`: ", "what could be done")
+        .says("Result: FAIL\n", "the result");
     for words in ["ledger doctor --fix --dry-run", "ledger doctor --dry-run"] {
         let said = book.run("a", words).exits(65, "it is still wrong");
         said.says("would fix: ", "it says what it would do");

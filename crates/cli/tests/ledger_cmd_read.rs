@@ -100,6 +100,12 @@ fn a_hole_of_any_size_is_one_line_and_no_wait() {
     }
     let said = book.run("a", "ledger show --json").exits(65, "there is a hole");
     assert_eq!(seqs(&said), [1, 2, 3, 9_007_199_254_740_991], "three events and a hole");
+    let said = book.run("a", "ledger show --json --reverse").exits(65, "there is a hole");
+    assert_eq!(seqs(&said), [9_007_199_254_740_991, 3, 2, 1], "the other way round");
+    assert_eq!(
+        seqs(&book.run("a", "ledger show --json --after 7 --limit 1").exits(65, "in it")),
+        [8, 9_007_199_254_740_991]
+    );
 }
 
 #[test]

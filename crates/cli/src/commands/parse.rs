@@ -34,7 +34,7 @@ pub(super) fn parsed<A: Parser>(
     run: fn(&A, Format) -> Result<Report, Failure>,
 ) -> Report {
     match parse::<A>(name, rest) {
-        Ok((args, format)) => run(&args, format).unwrap_or_else(|failure| failure.report(format)),
+        Ok((args, format)) => run(&args, format).unwrap_or_else(|failure| failure.of_command(name).report(format)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Report::new(Exit::Done).text(error.render().to_string())
         }

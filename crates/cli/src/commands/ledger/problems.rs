@@ -57,14 +57,15 @@ pub(super) fn paragraph(text: &mut String, problem: &Problem, would_fix: bool) {
     if let Some(path) = path.filter(|path| !problem.message.contains(path.as_str())) {
         let _ = writeln!(text, "          file: {path}");
     }
-    match &problem.fix {
-        Fix::No => {}
-        Fix::Possible(how) if would_fix => drop(writeln!(text, "          would fix: {}", clean(how))),
-        Fix::Possible(how) => drop(writeln!(text, "          hint: `lokt ledger doctor --fix` would: {}", clean(how))),
-        Fix::Done(how) => drop(writeln!(text, "          fixed: {}", clean(how))),
-        Fix::Failed(why) => drop(writeln!(text, "          not fixed: {}", clean(why))),
-    }
     if let Some(hint) = &problem.hint {
         let _ = writeln!(text, "          hint: {}", clean(hint));
     }
+    let (what, how) = match &problem.fix {
+        Fix::No => return,
+        Fix::Possible(how) if would_fix => ("would fix", how),
+        Fix::Possible(how) => ("with `lokt ledger doctor --fix`", how),
+        Fix::Done(how) => ("fixed", how),
+        Fix::Failed(why) => ("not fixed", why),
+    };
+    let _ = writeln!(text, "          {what}: {}", clean(how));
 }
