@@ -8,10 +8,11 @@ use super::common::page::{Deed, code_in_text, parts};
 use super::common::{Call, LOKT, Root};
 
 /// Every page that is read.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "docs/quickstart.md",
     "docs/agents.md",
+    "docs/ledger.md",
     "docs/patterns.md",
     "docs/migrating-from-flock.md",
     "docs/troubleshooting.md",
@@ -62,6 +63,11 @@ fn the_quickstart_shows_what_its_commands_show() {
 #[test]
 fn the_page_about_agents_shows_what_its_commands_show() {
     work_through("docs/agents.md");
+}
+
+#[test]
+fn the_page_about_the_ledger_shows_what_its_commands_show() {
+    work_through("docs/ledger.md");
 }
 
 #[test]
