@@ -3,8 +3,11 @@
 pub(crate) mod desk;
 pub(crate) mod exam;
 pub(crate) mod guards;
+pub(crate) mod kinds;
 pub(crate) mod ledgers;
 pub(crate) mod page;
+pub(crate) mod peers;
+pub(crate) mod stopped;
 pub(crate) mod transcript;
 
 use std::ffi::OsStr;
