@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 
 use serde_json::Value;
 
@@ -121,6 +122,26 @@ fn a_native_ledger_that_lokt_made_is_one_for_the_native_program() {
         .af(&format!("check {} --verify", dir.path().display()))
         .exits(0, "the native program reads it")
         .says("ok 2\n", "all of it");
+}
+
+/// Row 40.
+#[test]
+fn of_eight_who_make_a_ledger_at_once_one_does() {
+    for style in ["documented", "native"] {
+        let dir = tempfile::tempdir().expect("there is room for a temp directory");
+        let shared = SharedLedger::documented();
+        let said: Vec<Value> = thread::scope(|scope| {
+            let init = || {
+                let call = shared.call("a").cwd(dir.path()).args(["ledger", "init", "--json", "--style", style]);
+                call.run().exits(0, "there is a ledger afterwards").json()
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(init)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("it ran")).collect()
+        });
+        let made = said.iter().filter(|answer| answer["status"] == "created").count();
+        assert_eq!(made, 1, "one of them made it: {said:?}");
+        assert!(said.iter().all(|answer| answer["style"] == style), "and all agree what it is: {said:?}");
+    }
 }
 
 /// Row 38.
@@ -258,11 +279,13 @@ fn whatever_is_appended_the_native_program_still_reads_the_ledger() {
         r#"{"type":"nodes_claimed","node_ids":["1"],"owner":7}"#,
         r#"{"type":"nodes_claimed","node_ids":["1"],"owner":"a","timeout":"tomorrow"}"#,
         r#"{"type":"nodes_claimed","node_ids":["1"],"owner":"a","TIMEOUT":"tomorrow"}"#,
+        r#"{"type":"nodes_claimed","node_ids":["\u0031"],"owner":"a"}"#,
         r#"{"type":"claim_refreshed","node_id":"1","owner":"a"}"#,
         r#"{"type":"node_validated","node_id":"1.7"}"#,
         r#"{"type":"node_created","node":[]}"#,
         r#"{"type":"node_created","node":{"id":"2"}}"#,
         r#"{"type":"challenge_resolved","challenge_id":"none"}"#,
+        r#"{"type":"challenge_raised","challenge_id":"c","severity":"terrible"}"#,
         r#"{"type":"proof_initialized","conjecture":7}"#,
         r#"{"type":"lock_acquired","node_id":"1","owner":"a","expires_at":"2030-01-01T00:00:00Z"}"#,
         r#"{"type":"lock_released","node_id":"1","owner":"a"}"#,
@@ -289,6 +312,7 @@ fn whatever_is_appended_the_native_program_still_reads_the_ledger() {
         r#"{"type":"x","timestamp":null}"#,
         r#"{"type":"nodes_released","timestamp":"2026-11-15t12:00:00z"}"#,
         r#"{"type":"nodes_released","timestamp":"2026-11-15T12:00:00.Z"}"#,
+        r#"{"type":"nodes_released","timestamp":"2026-11-15T12:00:00\u005a"}"#,
         r#"{"type":"x","y":"\ud800"}"#,
         r#"{"type":"\ud800"}"#,
         r#"{"type":""}"#,
