@@ -1,10 +1,13 @@
 //! The same work on many things, on all processors.
 
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Fewer things than this are done before another thread has started.
 const WORTH_A_THREAD: usize = 512;
+/// So many are taken at a time.
+const CHUNK: usize = 128;
 
 /// Does `work` on each item; the results are in the items' order.
 pub(crate) fn map<A: Sync, B: Send>(items: &[A], work: impl Fn(&A) -> B + Sync) -> Vec<B> {
@@ -12,13 +15,26 @@ pub(crate) fn map<A: Sync, B: Send>(items: &[A], work: impl Fn(&A) -> B + Sync) 
     if threads == 1 {
         return items.iter().map(work).collect();
     }
-    thread::scope(|scope| {
-        let work = &work;
-        let chunks = items.chunks(items.len().div_ceil(threads));
-        let running: Vec<_> =
-            chunks.map(|chunk| scope.spawn(move || chunk.iter().map(work).collect::<Vec<B>>())).collect();
-        running.into_iter().flat_map(|thread| thread.join().expect("the work does not panic")).collect()
-    })
+    let chunks: Vec<&[A]> = items.chunks(CHUNK).collect();
+    let next = AtomicUsize::new(0);
+    // Whoever is ready takes the next few: a thread that has to wait for a processor keeps nobody waiting for its half.
+    let some = || {
+        let mut done = Vec::new();
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(chunk) = chunks.get(at)
+        {
+            done.push((at, chunk.iter().map(&work).collect::<Vec<B>>()));
+        }
+        done
+    };
+    let mut done = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
+        let mut done = some();
+        done.extend(others.into_iter().flat_map(|thread| thread.join().expect("the work does not panic")));
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().flat_map(|(_, results)| results).collect()
 }
 
 #[cfg(test)]

@@ -170,6 +170,16 @@ impl Table {
         self.claims.is_empty()
     }
 
+    /// Does an event of this type say anything about claims?
+    pub fn concerns(style: Style, kind: &str) -> bool {
+        match kind {
+            "lock_acquired" | "lock_released" | "lock_reaped" | "nodes_claimed" | "claim_refreshed"
+            | "nodes_released" => true,
+            "node_created" => style == Style::Native,
+            _ => false,
+        }
+    }
+
     /// The next event.
     pub fn apply(&mut self, seq: Seq, event: &Stored) -> Vec<Remark> {
         let mut remarks = Vec::new();

@@ -109,10 +109,7 @@ impl Folded {
 
     /// The next event. `leaf` is what it adds to the chain.
     pub fn event(&mut self, seq: Seq, event: &Stored, leaf: Leaf, mark: Mark) {
-        // The event before it is a filler, says this one: what stands there now may be another's soon.
-        if leaf.filler.is_some_and(|filler| filler.get() == self.through) {
-            self.watch(self.through, self.last);
-        }
+        self.watch_named(leaf);
         self.go_to(seq, leaf, Some(mark));
         if event.is_filler() {
             self.watch(seq.get(), Some(mark));
@@ -132,6 +129,18 @@ impl Folded {
                 self.refusals.push((seq.get(), refusal.to_string()));
             }
         }
+    }
+
+    /// Is this an event that says nothing but what it adds to the chain? In a native ledger, every event is about the proof.
+    pub fn is_plain(style: Style, event: &Stored) -> bool {
+        let says = Table::concerns(style, &event.kind) || event.is_filler() || event.id().is_some();
+        style == Style::Documented && !says
+    }
+
+    /// The next event, of which [`Self::is_plain`] was said.
+    pub fn plain(&mut self, seq: Seq, leaf: Leaf, mark: Mark) {
+        self.watch_named(leaf);
+        self.go_to(seq, leaf, Some(mark));
     }
 
     /// The next slot has something that is no event.
@@ -169,6 +178,13 @@ impl Folded {
     /// The bytes of the last event, by which the cache knows it again.
     pub fn identify(&mut self, bytes: &[u8]) {
         self.identity = Some(Digest::of(bytes));
+    }
+
+    /// The event before it is a filler, an event may say: what stands there now may be another's soon.
+    fn watch_named(&mut self, leaf: Leaf) {
+        if leaf.filler.is_some_and(|filler| filler.get() == self.through) {
+            self.watch(self.through, self.last);
+        }
     }
 
     fn go_to(&mut self, seq: Seq, leaf: Leaf, mark: Option<Mark>) {

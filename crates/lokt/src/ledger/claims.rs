@@ -54,6 +54,7 @@ impl Ledger {
         loop {
             let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
             let left = timeout.saturating_sub(waited);
+            self.is_still_here(None)?;
             // Before the look, so that whatever happens after it wakes us.
             let watch = if left.is_zero() { None } else { self.disk.changes("").ok() };
             let mut warnings = odd.clone();

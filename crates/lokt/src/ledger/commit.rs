@@ -118,10 +118,14 @@ pub(crate) enum Outcome<T, D> {
 }
 
 /// Events that have their names, but aren't acknowledged.
-struct Published {
+struct Published<'l> {
     /// The number and the file of each.
     events: Vec<(Seq, Stamp)>,
     filler: Option<Seq>,
+    /// Our lock was taken away meanwhile.
+    lost_lock: bool,
+    /// The files, kept open: while they are, no other ones get their numbers.
+    _files: Prepared<'l>,
 }
 
 /// How the ledger stood when it was composed for.
@@ -175,6 +179,9 @@ impl Ledger {
             self.keep_events(&published.events);
             self.disk.sync_dir("").map_err(|error| self.not_durable(first, last, &error))?;
             self.is_still_here(Some(first))?;
+            if published.lost_lock {
+                self.see_them_out()?;
+            }
             let lost = self.replaced(&published)?;
             if lost.is_empty() {
                 return Ok(Outcome::Committed(Committed { first, last, filler: published.filler }));
@@ -199,7 +206,7 @@ impl Ledger {
         cache: Cache,
         warnings: &mut Vec<String>,
         progress: &mut Progress<'_>,
-    ) -> Result<Outcome<Published, C::Denied>, Error> {
+    ) -> Result<Outcome<Published<'_>, C::Denied>, Error> {
         let need = if chained { Need::Fold } else { composer.need() };
         let mut standing = self.standing(need, cache)?;
         let pieces = match self.composed(composer, &mut standing, None)? {
@@ -223,7 +230,7 @@ impl Ledger {
         let mut head = inside.catch_up()?;
         if head.is_listed() {
             self.sweep();
-            self.doubt_kept(&head)?;
+            warnings.extend(self.doubt_kept(&head));
         }
         let filler = if inside.owes_filler { Some(self.fill(&mut head)?) } else { None };
         let mut events = Vec::new();
@@ -233,18 +240,19 @@ impl Ledger {
             let is_old = need == Need::Fold && (inside.has_waited() || self.is_old(&standing));
             let is_moved = is_other || is_old || (need >= Need::Head && head.seq != standing.head.seq);
             if is_moved || rerun > 0 || filler.is_some() {
-                self.move_on(&mut standing, &head, is_old, is_other || rerun > 0)?;
+                let read_again = if is_other || rerun > 0 { Some(cache) } else { None };
+                self.move_on(&mut standing, &head, is_old, read_again)?;
                 let pieces = match self.composed(composer, &mut standing, filler)? {
                     Ok(pieces) => pieces,
                     Err(denied) => {
                         self.close(&mut inside, &mut head)?;
-                        warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)));
+                        warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)).warnings);
                         return Ok(Outcome::Denied(denied));
                     }
                 };
                 if pieces.is_empty() {
                     self.close(&mut inside, &mut head)?;
-                    warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)));
+                    warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)).warnings);
                     return Ok(Outcome::Nothing);
                 }
                 let rendered = self.rendered(&pieces, &standing, filler, chained)?;
@@ -275,8 +283,10 @@ impl Ledger {
                     }
                 }
             };
-            warnings.extend(inside.leave(&head, events.len() as u64, &mut note));
-            return Ok(Outcome::Committed(Published { events, filler }));
+            let left = inside.leave(&head, events.len() as u64, &mut note);
+            warnings.extend(left.warnings);
+            let lost_lock = left.lost_lock;
+            return Ok(Outcome::Committed(Published { events, filler, lost_lock, _files: prepared }));
         }
         unreachable!("the last attempt returns")
     }
@@ -287,11 +297,7 @@ impl Ledger {
         let folded = match (need, cache) {
             (Need::Nothing | Need::Head, _) => None,
             (Need::Fold, Cache::Believed) => Some(self.folded(head.seq)?),
-            (Need::Fold, Cache::Doubted) => {
-                let mut folded = Folded::new(self.settings.style);
-                self.folder().fold_on(&mut folded, head.seq)?;
-                Some(folded)
-            }
+            (Need::Fold, Cache::Doubted) => Some(self.folded_anew(head.seq)?),
         };
         Ok(Standing { head, folded, now: self.now() })
     }
@@ -306,16 +312,29 @@ impl Ledger {
         Ok(folded)
     }
 
-    /// Inside the lock: how it stands now. `is_old`: time has passed; `is_other`: what was read before doesn't hold any more.
-    fn move_on(&self, standing: &mut Standing, head: &Head, is_old: bool, is_other: bool) -> Result<(), Error> {
+    /// The same, from the first event on.
+    fn folded_anew(&self, head: u64) -> Result<Folded, Error> {
+        let mut folded = Folded::new(self.settings.style);
+        self.folder().fold_on(&mut folded, head)?;
+        Ok(folded)
+    }
+
+    /// Inside the lock: how it stands now. `is_old`: time has passed; `read_again`: what was read before doesn't hold any more.
+    fn move_on(
+        &self,
+        standing: &mut Standing,
+        head: &Head,
+        is_old: bool,
+        read_again: Option<Cache>,
+    ) -> Result<(), Error> {
         if is_old || self.is_old(standing) {
             standing.now = self.now();
         }
         if let Some(folded) = &mut standing.folded {
-            if is_other || folded.through > head.seq {
-                *folded = self.folded(head.seq)?;
-            } else {
-                self.folder().fold_on(folded, head.seq)?;
+            match read_again {
+                Some(Cache::Doubted) => *folded = self.folded_anew(head.seq)?,
+                None if folded.through <= head.seq => self.folder().fold_on(folded, head.seq)?,
+                _ => *folded = self.folded(head.seq)?,
             }
         }
         standing.head = head.clone();
@@ -424,12 +443,14 @@ impl Ledger {
     }
 
     /// Which of the published events aren't there any more.
-    fn replaced(&self, published: &Published) -> Result<Vec<usize>, Error> {
+    fn replaced(&self, published: &Published<'_>) -> Result<Vec<usize>, Error> {
         let mut lost = Vec::new();
         for (nth, (seq, stamp)) in published.events.iter().enumerate() {
             let file = self.file(*seq);
             let there = self.disk.stamp(&file).at("look at", &self.path, &file)?;
-            if there != Some(*stamp) {
+            // Not its times: who touches an event doesn't replace it.
+            let identity = |stamp: Stamp| (stamp.dev, stamp.ino, stamp.size);
+            if there.map(identity) != Some(identity(*stamp)) {
                 lost.push(nth);
             }
         }
@@ -451,7 +472,7 @@ impl Ledger {
     }
 
     /// Does the path still lead to the directory that we are in? Somebody may have put another one in its place.
-    fn is_still_here(&self, written: Option<Seq>) -> Result<(), Error> {
+    pub(super) fn is_still_here(&self, written: Option<Seq>) -> Result<(), Error> {
         if self.disk.is_current().at("look at", &self.path, "")? {
             return Ok(());
         }

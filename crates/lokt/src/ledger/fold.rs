@@ -4,6 +4,7 @@
 //! bytes count, as many as the cache says. Both are written under the mutex and never synced; what a power cut leaves of them doesn't
 //! fit its checksum or its form, and is void. Nothing but speed depends on them.
 
+use std::io;
 use std::path::Path;
 
 use lokt_core::ledger::chain::{Digest, Leaf};
@@ -44,8 +45,18 @@ pub(crate) struct Folder<'a> {
 
 /// What is in a slot.
 enum Read {
-    Event { event: Box<Stored>, leaf: Leaf, mark: Mark, bytes: Vec<u8> },
-    Damaged { why: String, leaf: Leaf, mark: Option<Mark> },
+    /// `None`: it says nothing but what it adds to the chain. Of many thousands, most do; they are gone before the next is read.
+    Event {
+        event: Option<Box<Stored>>,
+        leaf: Leaf,
+        mark: Mark,
+        identity: Option<Vec<u8>>,
+    },
+    Damaged {
+        why: String,
+        leaf: Leaf,
+        mark: Option<Mark>,
+    },
     Missing,
 }
 
@@ -89,7 +100,7 @@ impl Folder<'_> {
         while folded.through < head {
             let last = head.min(folded.through + BLOCK);
             let block: Vec<Seq> = (folded.through + 1..=last).filter_map(Seq::new).collect();
-            let reads = self.read_all(&block)?;
+            let reads = self.read_all(&block, Some(last))?;
             if reads.iter().any(|read| matches!(read, Read::Missing)) {
                 return self.fold_gaps(folded, head);
             }
@@ -112,7 +123,7 @@ impl Folder<'_> {
         listed.at("list", self.root, "")?;
         numbers.sort_unstable();
         for block in numbers.chunks(usize::try_from(BLOCK).expect("it is small")) {
-            let reads = self.read_all(block)?;
+            let reads = self.read_all(block, None)?;
             for (seq, read) in block.iter().zip(reads) {
                 if matches!(read, Read::Missing) {
                     continue;
@@ -133,7 +144,7 @@ impl Folder<'_> {
             return Ok(());
         }
         for seq in gap {
-            match self.read(seq)? {
+            match self.read(seq, true)? {
                 Read::Missing if seq == before => folded.missing(seq),
                 Read::Missing => {}
                 read => {
@@ -147,20 +158,31 @@ impl Folder<'_> {
         Ok(())
     }
 
-    fn read_all(&self, block: &[Seq]) -> Result<Vec<Read>, Error> {
-        parallel::map(block, |seq| self.read(*seq)).into_iter().collect()
+    /// `last`: whose bytes are kept, because the fold may end there; `None`: all of them.
+    fn read_all(&self, block: &[Seq], last: Option<u64>) -> Result<Vec<Read>, Error> {
+        let ends = |seq: &Seq| last.is_none_or(|last| seq.get() == last);
+        parallel::map(block, |seq| self.read(*seq, ends(seq))).into_iter().collect()
     }
 
-    fn read(&self, seq: Seq) -> Result<Read, Error> {
+    fn read(&self, seq: Seq, ends: bool) -> Result<Read, Error> {
         let name = self.style.file_name(seq);
-        Ok(match self.disk.read(&name, EVENT_BYTES_MAX).at("read", self.root, &name)? {
+        let entry = match self.disk.read(&name, EVENT_BYTES_MAX) {
+            // The documented recipe makes events that only their owner may read.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return self
+                    .odd(&name, "it may not be read; its owner's `lokt ledger doctor --fix` mends that".to_owned());
+            }
+            done => done.at("read", self.root, &name)?,
+        };
+        Ok(match entry {
             Entry::Missing => Read::Missing,
             Entry::File(content) => {
                 let mark = mark_of(&content.stamp);
                 match Stored::parse(&content.bytes) {
                     Ok(event) => {
                         let leaf = Leaf::event(&event, &content.bytes);
-                        Read::Event { event: Box::new(event), leaf, mark, bytes: content.bytes }
+                        let event = (!Folded::is_plain(self.style, &event)).then(|| Box::new(event));
+                        Read::Event { event, leaf, mark, identity: ends.then_some(content.bytes) }
                     }
                     Err(damage) => {
                         Read::Damaged { why: damage.0, leaf: Leaf::damaged(&content.bytes), mark: Some(mark) }
@@ -254,12 +276,14 @@ impl Folder<'_> {
 
 /// Folds what was read.
 fn take_in(folded: &mut Folded, block: &[Seq], reads: Vec<Read>) {
-    let last = block.len().saturating_sub(1);
-    for (at, (seq, read)) in block.iter().zip(reads).enumerate() {
+    for (seq, read) in block.iter().zip(reads) {
         match read {
-            Read::Event { event, leaf, mark, bytes } => {
-                folded.event(*seq, &event, leaf, mark);
-                if at == last {
+            Read::Event { event, leaf, mark, identity } => {
+                match event {
+                    Some(event) => folded.event(*seq, &event, leaf, mark),
+                    None => folded.plain(*seq, leaf, mark),
+                }
+                if let Some(bytes) = identity {
                     folded.identify(&bytes);
                 }
             }

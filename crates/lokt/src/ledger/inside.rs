@@ -15,7 +15,7 @@ use super::settings::STATE;
 use super::takeover::{Found, Taken};
 use crate::error::{At as _, Error, ErrorKind, joined};
 use crate::sys::bell::sleep_on;
-use crate::sys::disk::{Entry, NoMutex, Stamp, Unlock};
+use crate::sys::disk::{Entry, NoMutex, Stamp, Unlock, Unnamed};
 use crate::sys::signals::Blocked;
 
 /// On which boot a lock was taken over from somebody who may come back.
@@ -31,7 +31,7 @@ const SHARED_LOCK_MODE: u32 = 0o644;
 /// Inside: nobody else writes, of those who ask.
 pub(crate) struct Inside<'l> {
     ledger: &'l Ledger,
-    lock: Option<Lock>,
+    lock: Option<Lock<'l>>,
     /// When the directory was last changed, just before we changed it; unknown if we had to wait.
     changed: Option<Timestamp>,
     /// A writer that may come back was inside when it was stopped: its number must be filled.
@@ -42,10 +42,19 @@ pub(crate) struct Inside<'l> {
     _stops: Blocked,
 }
 
+/// What is left to say, and to do.
+pub(super) struct Left {
+    pub(super) warnings: Vec<String>,
+    /// The lock wasn't ours any more.
+    pub(super) lost_lock: bool,
+}
+
 /// The lock file or directory that is ours.
-pub(super) struct Lock {
+pub(super) struct Lock<'l> {
     pub(super) stamp: Stamp,
     pub(super) kind: Kind,
+    /// The file, kept open: while it is, no other one gets its number.
+    pub(super) _file: Option<Box<dyn Unnamed + 'l>>,
 }
 
 /// Where the lock directory of a nonce was made, and what it displaced is until it has been looked at.
@@ -117,6 +126,11 @@ impl Ledger {
         }
     }
 
+    /// Nothing was taken over after all.
+    pub(super) fn stop_being_wary(&self) {
+        let _ = self.disk.remove(WARY);
+    }
+
     /// Be wary from now on, whatever becomes of us.
     pub(super) fn beware(&self) -> Result<(), Error> {
         if self.is_wary() {
@@ -127,7 +141,7 @@ impl Ledger {
     }
 
     /// Makes the lock, unless something has its name.
-    fn try_lock(&self, kind: Kind) -> Result<Option<Lock>, Error> {
+    fn try_lock(&self, kind: Kind) -> Result<Option<Lock<'_>>, Error> {
         let made = match kind {
             Kind::File => self.link_lock(LOCK, self.random()?, None),
             Kind::Directory => {
@@ -136,24 +150,30 @@ impl Ledger {
                 if made.is_err() {
                     self.clear_dir(&dir);
                 }
-                made.map(|()| stamp)
+                match made {
+                    // A file system on which a directory can't be put where nothing is: a file is better than no lock.
+                    Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                        self.link_lock(LOCK, self.random()?, None)
+                    }
+                    made => made.map(|()| Lock { stamp, kind, _file: None }),
+                }
             }
         };
         match made {
-            Ok(stamp) => Ok(Some(Lock { stamp, kind })),
+            Ok(lock) => Ok(Some(lock)),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(None),
             Err(error) => Err(Error::io("make", &joined(&self.path, LOCK), error)),
         }
     }
 
     /// Puts a complete lock file at `path`. It is looked at before: once it is there, nothing may fail that would leave it there.
-    pub(super) fn link_lock(&self, path: &str, nonce: u128, took_over: Option<String>) -> std::io::Result<Stamp> {
+    pub(super) fn link_lock(&self, path: &str, nonce: u128, took_over: Option<String>) -> std::io::Result<Lock<'_>> {
         let note = Note { took_over, ..Note::of(&self.me, self.now().wall, nonce) }.render();
         let mode = if self.disk.is_shared() { SHARED_LOCK_MODE } else { LOCK_MODE };
         let file = self.disk.unnamed(&note, mode)?;
         let stamp = file.stamp()?;
         file.link(path)?;
-        Ok(stamp)
+        Ok(Lock { stamp, kind: Kind::File, _file: Some(file) })
     }
 
     /// A directory that is a lock of ours, complete, still in our own state.
@@ -226,21 +246,33 @@ impl Inside<'_> {
     }
 
     /// Gives the shared lock back, notes the head, after `appended` more events, and what `note` notes, and gives our own back.
-    pub(super) fn leave(mut self, head: &Head, appended: u64, note: &mut dyn FnMut()) -> Vec<String> {
-        self.unlock();
+    pub(super) fn leave(mut self, head: &Head, appended: u64, note: &mut dyn FnMut()) -> Left {
+        let kept_lock = self.unlock();
         self.ledger.note_head(head, appended);
         note();
-        std::mem::take(&mut self.warnings)
+        Left { warnings: std::mem::take(&mut self.warnings), lost_lock: !kept_lock }
     }
 
-    fn unlock(&mut self) {
-        let Some(lock) = self.lock.take() else { return };
+    /// False: the lock wasn't ours any more.
+    fn unlock(&mut self) -> bool {
+        let Some(lock) = self.lock.take() else { return true };
         // Whoever frees the name before that number is filled gives it to the next one, and the late writer replaces what that writes.
         if self.owes_filler {
-            return;
+            return true;
         }
-        if let Err(why) = self.ledger.give_back(&lock) {
-            self.warnings.push(why);
+        match self.ledger.give_back(&lock) {
+            Ok(was_ours) => {
+                if !was_ours {
+                    let path = self.ledger.at(LOCK);
+                    let why = "was taken away by another program while it was ours";
+                    self.warnings.push(format!("{} {why}", path.display()));
+                }
+                was_ours
+            }
+            Err(error) => {
+                self.warnings.push(format!("{} could not be removed: {error}", self.ledger.at(LOCK).display()));
+                true
+            }
         }
     }
 }
@@ -255,24 +287,37 @@ impl Drop for Inside<'_> {
 }
 
 impl Ledger {
-    /// Removes our lock, if it is still ours. The text says what is wrong.
-    fn give_back(&self, lock: &Lock) -> Result<(), String> {
-        let path = self.at(LOCK);
-        let failed = |error: std::io::Error| format!("{} could not be removed: {error}", path.display());
-        let there = self.disk.stamp(LOCK).map_err(failed)?;
-        // Its times too: the number of a file that was removed is soon another's.
-        if there != Some(lock.stamp) {
-            return Err(format!("{} was taken away by another program while it was ours", path.display()));
+    /// Removes our lock. False: it isn't ours any more, and is left alone.
+    fn give_back(&self, lock: &Lock<'_>) -> std::io::Result<bool> {
+        let there = self.disk.stamp(LOCK)?;
+        // Its size too: a directory isn't kept open, and its number may be another's by now.
+        let identity = |stamp: Stamp| (stamp.dev, stamp.ino, stamp.size);
+        if there.map(identity) != Some(identity(lock.stamp)) {
+            return Ok(false);
         }
         match lock.kind {
-            Kind::File => self.disk.remove(LOCK).map_err(failed),
+            Kind::File => self.disk.remove(LOCK)?,
             Kind::Directory => {
-                let nonce = self.machine.random().map_err(failed)?;
-                let gone = format!("{STATE}/gone-{nonce:032x}");
-                self.disk.rename(LOCK, &gone).map_err(failed)?;
+                let gone = format!("{STATE}/gone-{:032x}", self.machine.random()?);
+                self.disk.rename(LOCK, &gone)?;
                 self.clear_dir(&gone);
-                Ok(())
             }
         }
+        Ok(true)
+    }
+
+    /// Our lock was taken away while we were inside, so somebody else may be: waits until nobody is, as long as for any lock. Whoever it is
+    /// may still replace what we have just published.
+    pub(super) fn see_them_out(&self) -> Result<(), Error> {
+        self.beware()?;
+        let began_ms = self.now().monotonic_ms;
+        let mut watched = None;
+        for attempt in 0.. {
+            match self.look_at_lock(&mut watched)? {
+                Some(found) if found.verdict == Verdict::Held => self.wait_for(Some(&found), began_ms, attempt)?,
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
     }
 }

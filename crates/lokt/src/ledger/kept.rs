@@ -3,14 +3,11 @@
 //! The documented shell recipe can't be kept from overwriting (on a long ledger its count goes wrong and it begins again at 1), but what
 //! it replaced is still there under its other name: `verify` notices, and `doctor --fix` brings it back.
 
-use std::io;
-
 use lokt_core::ledger::seq::Seq;
 
 use super::Ledger;
 use super::head::Head;
 use super::settings::STATE;
-use crate::error::{At as _, Error};
 use crate::sys::disk::Stamp;
 
 /// How many are kept.
@@ -31,32 +28,33 @@ impl Ledger {
         events[events.len().saturating_sub(kept)..].iter().for_each(|(seq, _)| self.keep_event(*seq));
     }
 
-    /// Inside, before anything is published: are the second names those of another ledger, because somebody put an earlier state back, or
-    /// another branch? One event that was replaced is what they are kept for; a missing one, or two in a row, are another ledger. Then they
-    /// are put aside.
-    pub(super) fn doubt_kept(&self, head: &Head) -> Result<(), Error> {
-        let is_kept = |number: u64| self.disk.stamp(&name(number)).at("look at", &self.path, &name(number));
-        let differs = |number: u64| match (Seq::new(number), is_kept(number)?) {
-            (Some(seq), Some(kept)) => {
-                let file = self.file(seq);
-                Ok::<_, Error>(self.disk.stamp(&file).at("look at", &self.path, &file)? != Some(kept))
-            }
-            _ => Ok(false),
+    /// Inside, before anything is published: of which second names can't it be told whether they are those of this ledger? If the event
+    /// that the last of us left as the head is another one, or gone, then either somebody put back an earlier state or another branch,
+    /// or another program replaced what was last. From the end down to the first event that is still ours they are put aside:
+    /// nobody must mend one branch into another. Gives what to say about it; failing is no reason to fail.
+    pub(super) fn doubt_kept(&self, head: &Head) -> Option<String> {
+        let mut numbers: Vec<u64> = Vec::new();
+        self.disk.each_name(DIR, &mut |name| numbers.extend(name.parse::<u64>())).ok()?;
+        numbers.sort_unstable();
+        let is_same = |number: u64| {
+            let kept = self.disk.stamp(&name(number)).ok().flatten();
+            let there = Seq::new(number).and_then(|seq| self.disk.stamp(&self.file(seq)).ok().flatten());
+            kept.is_some() && kept == there
         };
-        let is_shorter = is_kept(head.seq + 1)?.is_some();
-        let is_other = match head.other_than {
-            Some(last) if last > head.seq => true,
-            Some(last) => differs(last)? && differs(last.saturating_sub(1))?,
-            None => false,
-        };
-        if is_shorter || is_other {
-            let aside = format!("{STATE}/aside/kept-{:032x}", self.random()?);
-            match self.disk.rename(DIR, &aside) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                done => done.at("put aside", &self.path, DIR)?,
-            }
+        let doubtful = |number: &&u64| **number > head.seq || (head.other_than.is_some() && !is_same(**number));
+        let doubted: Vec<u64> = numbers.iter().rev().take_while(doubtful).copied().collect();
+        let (last, first) = (doubted.first()?, doubted.last()?);
+        let aside = format!("{STATE}/aside/kept-{:032x}", self.machine.random().ok()?);
+        for number in &doubted {
+            let _ = self.disk.rename(&name(*number), &format!("{aside}/{number:06}"));
         }
-        Ok(())
+        let which = if first == last { format!("event {first}") } else { format!("events {first} to {last}") };
+        let path = self.at(&aside);
+        Some(format!(
+            "what lokt wrote as {which} isn't there any more: an earlier state or another branch was put back, or another \
+             program replaced it; what lokt wrote is in {}",
+            path.display()
+        ))
     }
 
     /// Keeps an event that was just published, and lets go of the oldest. It is a precaution: failing is no reason to fail.

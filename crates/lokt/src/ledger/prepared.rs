@@ -4,6 +4,7 @@
 //! written and synced beforehand, as a file without a name. Many of them are written as files of a directory of their own and synced
 //! together: that takes one descriptor and one sync for all of them.
 
+use std::cell::Cell;
 use std::io;
 
 use super::Ledger;
@@ -37,6 +38,8 @@ struct Batch<'l> {
     disk: &'l dyn Disk,
     dir: String,
     count: usize,
+    /// So many of them have left it.
+    published: Cell<usize>,
     _lock: Box<dyn NewFile>,
 }
 
@@ -63,7 +66,7 @@ impl Ledger {
         let file = self.disk.create(&lock, b"").at("write", &self.path, &lock)?;
         file.keep_locked().at("lock", &self.path, &lock)?;
         let total = events.len() as u64;
-        let mut batch = Batch { disk: &*self.disk, dir, count: 0, _lock: file };
+        let mut batch = Batch { disk: &*self.disk, dir, count: 0, published: Cell::new(0), _lock: file };
         for (nth, bytes) in events.iter().enumerate() {
             let path = batch.path(nth);
             // Counted first: what was written half is removed, too.
@@ -89,7 +92,11 @@ impl Prepared<'_> {
     pub(super) fn publish(&self, nth: usize, file: &str) -> io::Result<()> {
         match &self.files {
             Files::Unnamed(files) => files[nth].link(file),
-            Files::Batch(batch) => batch.disk.rename_new(&batch.path(nth), file),
+            Files::Batch(batch) => {
+                batch.disk.rename_new(&batch.path(nth), file)?;
+                batch.published.set(nth + 1);
+                Ok(())
+            }
         }
     }
 }
@@ -102,7 +109,7 @@ impl Batch<'_> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        let left = (0..self.count).filter(|nth| self.disk.remove(&self.path(*nth)).is_err()).count();
+        let left = (self.published.get()..self.count).filter(|nth| self.disk.remove(&self.path(*nth)).is_err()).count();
         // Only what has its lock is found by those who sweep.
         if left == 0 {
             let _ = self.disk.remove(&format!("{}/{BATCH_LOCK}", self.dir));

@@ -56,8 +56,8 @@ pub(crate) enum Shape {
 }
 
 /// A lock that was got from somebody who left it behind.
-pub(super) struct Taken {
-    pub(super) lock: Lock,
+pub(super) struct Taken<'l> {
+    pub(super) lock: Lock<'l>,
     pub(super) owes_filler: bool,
     pub(super) warnings: Vec<String>,
 }
@@ -99,15 +99,13 @@ impl Ledger {
             Some(before) => before.first_seen_ms,
             None => self.sighting(&stamp, &bytes).unwrap_or(now.boottime_ms),
         };
-        let judged = judge(&Sight {
+        let verdict = judge(&Sight {
             note: &note,
             modified: stamp.modified,
             writer: note.writer.as_ref().and_then(|writer| self.writer(writer)),
             unchanged_ms: now.boottime_ms.saturating_sub(first_seen_ms),
             now: now.wall,
         });
-        // Who may not read it can't know whose it is.
-        let verdict = if shape == Shape::Unreadable { Verdict::Held } else { judged };
         let age_ms = millis_between(note.acquired_at.map_or(stamp.modified, |at| at.max(stamp.modified)), now.wall);
         let found = Found { verdict, note, shape, stamp, bytes, first_seen_ms, age_ms };
         *watched = Some(found.clone());
@@ -154,7 +152,7 @@ impl Ledger {
     }
 
     /// Puts our lock in the place of a dead one's. `None`: it wasn't the one that was judged any more.
-    pub(super) fn replace_dead(&self, found: &Found) -> Result<Option<Taken>, Error> {
+    pub(super) fn replace_dead(&self, found: &Found) -> Result<Option<Taken<'_>>, Error> {
         if let (Some(writer), Some(judged)) = (&found.note.writer, &found.note.took_over) {
             return self.inherit(found, &dir_of(&writer.nonce), judged);
         }
@@ -165,13 +163,11 @@ impl Ledger {
         let nonce = self.random()?;
         let swap = dir_of(&format!("{nonce:032x}"));
         let judged = sight_of(&found.stamp, &found.bytes).to_string();
-        let stamp = self.link_lock(&swap, nonce, Some(judged)).at("write", &self.path, &swap)?;
+        let lock = self.link_lock(&swap, nonce, Some(judged)).at("write", &self.path, &swap)?;
         let exchanged = self.exchange(&swap, found);
         let _ = self.disk.remove(&swap);
         match exchanged {
-            Ok(true) => {
-                Ok(Some(Taken { lock: Lock { stamp, kind: Kind::File }, owes_filler: false, warnings: Vec::new() }))
-            }
+            Ok(true) => Ok(Some(Taken { lock, owes_filler: false, warnings: Vec::new() })),
             Ok(false) => Ok(None),
             // Without a way to exchange them, at least it is a dead one's.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
@@ -185,15 +181,20 @@ impl Ledger {
     }
 
     /// Takes over what a program left behind that may come back. `None`: it wasn't the one that was judged any more.
-    pub(super) fn take_over(&self, found: &Found) -> Result<Option<Taken>, Error> {
+    pub(super) fn take_over(&self, found: &Found) -> Result<Option<Taken<'_>>, Error> {
         let warning = format!("{}: it was left behind, and is taken over", found.describe(self));
         self.beware()?;
-        self.exchange_with_dir(found, Some(sight_of(&found.stamp, &found.bytes).to_string()), vec![warning])
+        let judged = sight_of(&found.stamp, &found.bytes).to_string();
+        let taken = self.exchange_with_dir(found, Some(judged), vec![warning]);
+        if matches!(&taken, Err(error) if error.kind() == ErrorKind::Unusable) {
+            self.stop_being_wary();
+        }
+        taken
     }
 
     /// Goes on where one of us died who had taken a lock over. It may not have looked yet at what it displaced, at `displaced`: what
     /// wasn't `judged` goes back. It may not have filled the number of the one whose lock it was.
-    fn inherit(&self, found: &Found, displaced: &str, judged: &str) -> Result<Option<Taken>, Error> {
+    fn inherit(&self, found: &Found, displaced: &str, judged: &str) -> Result<Option<Taken<'_>>, Error> {
         if let Some((stamp, _, bytes)) = self.read_lock_at(displaced)? {
             if sight_of(&stamp, &bytes).to_string() != judged {
                 self.disk.exchange(displaced, LOCK).at("put back", &self.path, LOCK)?;
@@ -210,7 +211,7 @@ impl Ledger {
         found: &Found,
         took_over: Option<String>,
         warnings: Vec<String>,
-    ) -> Result<Option<Taken>, Error> {
+    ) -> Result<Option<Taken<'_>>, Error> {
         let owes_filler = took_over.is_some();
         let (dir, stamp) = self.make_lock_dir(took_over)?;
         match self.exchange(&dir, found) {
@@ -220,7 +221,7 @@ impl Ledger {
                 if owes_filler {
                     warnings.extend(self.remove_temps());
                 }
-                Ok(Some(Taken { lock: Lock { stamp, kind: Kind::Directory }, owes_filler, warnings }))
+                Ok(Some(Taken { lock: Lock { stamp, kind: Kind::Directory, _file: None }, owes_filler, warnings }))
             }
             Ok(false) => {
                 self.clear_dir(&dir);

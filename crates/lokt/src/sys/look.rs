@@ -73,14 +73,16 @@ pub(crate) fn tighten(top: &Path, path: &str, seen: &Look, keep: u32) -> io::Res
     Ok(true)
 }
 
-/// Gives a regular file of ours in `dir`, if it is still the one that was `seen`, exactly this mode. False: it isn't.
-pub(crate) fn set_mode(dir: &Path, name: &str, seen: &Look, mode: u32) -> io::Result<bool> {
+/// Gives a regular file of ours in `dir`, if it is still the one that was `seen` and has at most so many names, exactly this mode. False:
+/// it isn't, or somebody made it one of the ledger's by a name that it has elsewhere.
+pub(crate) fn set_mode(dir: &Path, name: &str, seen: &Look, names_max: u64, mode: u32) -> io::Result<bool> {
     let fd = match retry_on_intr(|| openat(CWD, dir.join(name), OFlags::RDONLY | PLAIN, Mode::empty())) {
         Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
         done => done?,
     };
     let stat = fstat(&fd)?;
-    if (stat.st_dev, stat.st_ino) != seen.id || stat.st_uid != us() || kind_of(&stat).is_some() {
+    let is_ours = (stat.st_dev, stat.st_ino) == seen.id && stat.st_uid == us() && kind_of(&stat).is_none();
+    if !is_ours || stat.st_nlink > names_max {
         return Ok(false);
     }
     fchmod(&fd, Mode::from_raw_mode(mode))?;

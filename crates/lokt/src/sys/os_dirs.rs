@@ -254,7 +254,11 @@ pub(super) fn rename_new_at(
     to: &str,
 ) -> Result<(), Errno> {
     match retry_on_intr(|| renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => link_new(from_dir, from, to_dir, to),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match link_new(from_dir, from, to_dir, to) {
+            // A directory has no second name.
+            Err(Errno::PERM) => Err(Errno::OPNOTSUPP),
+            done => done,
+        },
         done => done,
     }
 }
@@ -263,7 +267,8 @@ pub(super) fn link_new(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<
     let linked = linkat(from_dir, from, to_dir, to, AtFlags::empty());
     // Over NFS the answer of a link that worked may be lost; the link count tells.
     if let Err(error) = linked
-        && !statat(from_dir, from, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_nlink == 2)
+        && !statat(from_dir, from, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| stat.st_nlink == 2 && kind_of(&stat).is_none())
     {
         return Err(error);
     }

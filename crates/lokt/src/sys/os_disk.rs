@@ -183,7 +183,8 @@ impl Disk for OsDisk {
             Regular::Yes(fd, stamp) => (fd, stamp),
         };
         // Records are replaced, never appended to: a file of the size that it says is read in full, and one read is enough.
-        let mut bytes = Vec::with_capacity(READ_BYTES);
+        let size = usize::try_from(stamp.size).unwrap_or(usize::MAX);
+        let mut bytes = Vec::with_capacity(if size == 0 { READ_BYTES } else { size.min(limit.saturating_add(1)) });
         loop {
             if bytes.len() > limit {
                 return Ok(Entry::TooBig(stamp.size.max(bytes.len() as u64)));

@@ -52,14 +52,12 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         Naming::Native => Style::Native,
     });
     let dir = args.place.dir();
-    let was_there = Ledger::existing(&dir, me.clone())?.is_some();
     let (ledger, is_new) =
         Ledger::init(&dir, Founding { style, chain: args.chain }, me).map_err(|error| match error.kind() {
             ErrorKind::BadEvent => Failure::usage(error.to_string())
                 .hint("a ledger keeps its style; leave out --style, or make another ledger"),
             _ => error.into(),
         })?;
-    let is_new = is_new && !was_there;
     let settings = ledger.settings();
     let path = ledger.path().to_string_lossy();
     let report = Report::new(Exit::Done);

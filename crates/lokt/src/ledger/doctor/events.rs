@@ -19,6 +19,13 @@ const BLOCK: usize = 4096;
 /// A longer gap isn't filled: somebody made a number up.
 const FILLED_MAX: u64 = 1024;
 const REPLACED: &str = "replaced";
+const REFUSED: &str = "refused";
+/// What makes it unknown what later events mean.
+const HOLES: [&str; 4] = ["gap", "damaged", "unreadable", REPLACED];
+/// It may be another ledger altogether: another branch that was checked out.
+const UNPROVEN: &str =
+    "it isn't known whether this is the same ledger or another branch of it; .lokt/kept has what lokt wrote";
+const DEPENDENT: &str = "an event before it is missing or damaged: bring that back, and this one may be good";
 
 impl Ledger {
     pub(super) fn event_findings(
@@ -51,7 +58,15 @@ impl Ledger {
         // Several in a row may be another branch's that somebody checked out; one alone is what a late writer does.
         let in_a_row = |seq: u64| all.contains(&(seq + 1)) || all.contains(&seq.saturating_sub(1));
         let unproven = |finding: &&mut Finding| replaced(finding).is_some_and(|seq| seq > last_same || in_a_row(seq));
-        findings.iter_mut().filter(unproven).for_each(Finding::leave);
+        findings.iter_mut().filter(unproven).for_each(|finding| finding.leave(UNPROVEN));
+        // What is missing or damaged may be what later events refer to.
+        let hole =
+            findings.iter().filter(|finding| HOLES.contains(&finding.problem.code)).filter_map(|hole| hole.problem.seq);
+        let first_hole = hole.min().unwrap_or(u64::MAX);
+        let dependent = |finding: &&mut Finding| {
+            finding.problem.code == REFUSED && finding.problem.seq.is_some_and(|seq| seq > first_hole)
+        };
+        findings.iter_mut().filter(dependent).for_each(|finding| finding.leave(DEPENDENT));
         findings.sort_by_key(|finding| finding.problem.seq);
         Ok(findings)
     }
@@ -126,7 +141,7 @@ impl Ledger {
                 found("unreadable", format!("event {seq} can't be read: {why}")).hint("its owner can make it readable")
             }
             (What::Event(_), _, Some(why)) => no_op(found(
-                "refused",
+                REFUSED,
                 format!("the native program refuses the whole ledger because of event {seq}: {why}"),
             )),
             (What::Event(_), _, None) if seen.misread => {
@@ -151,13 +166,10 @@ impl Ledger {
 }
 
 impl Finding {
-    /// No later event is one that lokt wrote here, so this may be another ledger altogether: another branch that was checked out.
-    fn leave(&mut self) {
+    /// It isn't mended.
+    fn leave(&mut self, why: &str) {
         self.repair = None;
         self.problem.fix = Fix::No;
-        self.problem.hint = Some(
-            "no later event is lokt's own, so it isn't known whether this is the same ledger; .lokt/kept has what lokt wrote"
-                .to_owned(),
-        );
+        self.problem.hint = Some(why.to_owned());
     }
 }

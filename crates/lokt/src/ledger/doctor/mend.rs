@@ -60,7 +60,7 @@ impl Ledger {
             }
             head = self.catch_up()?;
         }
-        warnings.extend(inside.leave(&head, 0, &mut || {}));
+        warnings.extend(inside.leave(&head, 0, &mut || {}).warnings);
         Ok(Said { value: problems, warnings })
     }
 
@@ -162,7 +162,12 @@ impl Ledger {
         let mut left = 0;
         for seq in seqs {
             let seen = self.event_look(*seq);
-            let done = seen.map(|seen| set_mode(&self.path, &self.file(*seq), &seen, EVENT_MODE));
+            let done = seen.map(|seen| {
+                // Our own second name of it, and no other.
+                let kept = self.disk.stamp(&kept::name(seq.get())).ok().flatten();
+                let names_max = if kept.is_some_and(|kept| (kept.dev, kept.ino) == seen.id) { 2 } else { 1 };
+                set_mode(&self.path, &self.file(*seq), &seen, names_max, EVENT_MODE)
+            });
             left += usize::from(!matches!(done, Some(Ok(true))));
         }
         match left {
