@@ -76,6 +76,39 @@ fn a_node_of_another_is_not_run_under() {
 }
 
 #[test]
+fn a_live_claim_of_the_same_owner_is_another_process_s() {
+    let book = Book::new();
+    let running = start(&book, "alice", "1", "touch ran; while ! [ -e stop ]; do sleep 0.05; done");
+    has_made(&book, "ran");
+    let said = start(&book, "alice", "1", "touch second").wait().exits(2, "somebody runs under it");
+    said.notes("error: node already locked: node \"1\" is claimed by alice@", "it says so")
+        .notes("under the same owner name", "and why that doesn't help")
+        .notes("--owner or LOKT_OWNER", "what to do")
+        .notes("`lokt claim take 1` refreshes", "and how it is refreshed, if that was meant");
+    let json = start(&book, "alice", "1 --json", "touch second").wait().exits(2, "somebody runs under it").json();
+    assert_eq!((&json["status"], &json["code"]), (&json!("blocked"), &json!("E_LOCK_CONFLICT")), "{json}");
+    assert_eq!((&json["holder_owner"], &json["holder_token"]), (&json!("alice"), &json!(1)), "{json}");
+    let waiting = start(&book, "alice", "1 --wait", "touch second");
+    wait_until(PATIENCE, || waiting.sleeps());
+    assert!(!book.dir().join("second").exists(), "never two at once");
+    put(&book.dir().join("stop"), "");
+    running.wait().exits(0, "nobody took it from under it");
+    waiting.wait().exits(0, "it is free");
+    assert!(book.dir().join("second").exists(), "its turn came");
+    assert_eq!(kinds(&book), ["lock_acquired", "lock_released", "lock_acquired", "lock_released"], "one by one");
+}
+
+#[test]
+fn a_claim_that_was_taken_by_hand_is_not_run_under() {
+    let book = Book::new();
+    book.run("alice", "claim take 1").exits(0, "it is free");
+    start(&book, "alice", "1", "touch ran").wait().exits(2, "it didn't make it itself");
+    assert!(!book.dir().join("ran").exists(), "nothing ran");
+    book.put_claim(2, "2", "alice", -5);
+    start(&book, "alice", "2", "touch ran").wait().exits(0, "it had expired");
+}
+
+#[test]
 fn the_claim_is_renewed_while_the_command_runs() {
     let book = Book::new();
     let running = start(&book, "alice", "1 --ttl 1s", "touch ran; while ! [ -e stop ]; do sleep 0.05; done");

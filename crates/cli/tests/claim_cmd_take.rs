@@ -60,7 +60,15 @@ fn the_owner_again_refreshes_under_the_same_token() {
     let book = Book::new();
     book.run("alice", "claim take 1 --ttl 60").exits(0, "it is free");
     let said = book.run("alice", "claim take 1 --ttl 120").exits(0, "it is hers");
-    assert!(said.stdout.starts_with("refreshed the claim on node \"1\" with token 1 until "), "{said}");
+    let made = time(&book.event(1)["timestamp"]).strftime("%FT%TZ").to_string();
+    let first = format!("(pid {}) made at {made}, with token 1 until 20", book.event(1)["pid"]);
+    assert!(said.stdout.starts_with("refreshed the claim on node \"1\" that alice@"), "it says plainly{said}");
+    assert!(said.stdout.contains(&first), "whose it was: {first}{said}");
+    let last = format!("(pid {}) refreshed last at ", book.event(2)["pid"]);
+    book.run("alice", "claim take 1 --dry-run")
+        .exits(0, "it is hers")
+        .says("would refresh the claim on node \"1\" that alice@", "a rehearsal says the same")
+        .says(&last, "and who refreshed it");
     let json = book.run("alice", "claim take 1 --json").exits(0, "it is hers").json();
     assert_eq!((&json["status"], &json["token"], &json["seq"]), (&json!("refreshed"), &json!(1), &json!(3)), "{json}");
     let json = book

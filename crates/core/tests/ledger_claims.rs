@@ -491,3 +491,39 @@ fn what_go_applies_is_good() {
         book.write(&json);
     }
 }
+
+#[test]
+fn whoever_wants_a_new_claim_does_not_go_on_with_a_live_one_of_the_same_owner() {
+    for mut book in [Book::new(Style::Documented), Book::with_nodes(&["1"])] {
+        let token = seq(book.head + 1);
+        assert_eq!(book.take_new("a", "1").expect("it is free").token, None, "a new one has no token yet");
+        let refused = book.take_new("a", "1").expect_err("it is another process's");
+        assert_eq!((held(&refused).hold.owner.as_str(), held(&refused).lives()), ("a", true), "whose it is");
+        let again = book.take("a", "1").expect("it is a's");
+        assert_eq!(
+            (again.token, again.before.map(|hold| hold.pid)),
+            (Some(token), Some(77)),
+            "others may go on with it"
+        );
+        book.made = Some(token);
+        assert_eq!(book.take_new("a", "1").expect("the same request made it").token, Some(token));
+        book.made = Some(seq(book.head));
+        book.take_new("a", "1").expect_err("it made another one");
+        book.made = None;
+        book.pass(61_000);
+        assert_eq!(book.take_new("a", "1").expect("it has expired").from.as_deref(), Some("a"), "under a new token");
+    }
+}
+
+#[test]
+fn whoever_wants_a_new_claim_is_kept_out_by_a_lock_file_of_the_same_owner() {
+    let mut book = Book::new(Style::Documented);
+    let file =
+        r#"{"node_id":"1","owner":"a","acquired_at":"2026-11-16T00:00:00Z","expires_at":"2026-11-16T00:00:30Z"}"#;
+    book.files.push(LockFile::parse(file.as_bytes()).expect("it has all four"));
+    assert_eq!(held(&book.take_new("a", "1").expect_err("it is another process's")).hold.owner, "a");
+    book.take("a", "1").expect("whoever doesn't ask for a new one may have it");
+    book.release("a", "1", None).expect("it is a's");
+    book.pass(31_000);
+    book.take_new("a", "1").expect("it has expired");
+}

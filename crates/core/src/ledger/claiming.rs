@@ -84,6 +84,8 @@ pub struct Scene<'a> {
     pub me: &'a Identity,
     /// The number that the next event gets.
     pub next: Seq,
+    /// The claim that this very request has made already, if only a part of its events is left to be written.
+    pub made: Option<Seq>,
 }
 
 /// A claim that is to be made or to go on.
@@ -97,6 +99,10 @@ pub struct Taken {
     pub token: Option<Seq>,
     /// Whose expired claim makes room for it.
     pub from: Option<String>,
+    /// Of a claim that goes on: as it was before.
+    pub before: Option<Hold>,
+    /// From when on.
+    pub at: Moment,
     /// Until when.
     pub expires_at: Timestamp,
 }
@@ -119,11 +125,12 @@ pub struct Swept {
     pub drafts: Vec<Draft>,
 }
 
-/// Claims the first of `nodes` that can be had. If none can, says why of each.
-pub fn take(scene: Scene<'_>, nodes: &[String], ttl_sec: u64) -> Result<Taken, Vec<(String, Refused)>> {
+/// Claims the first of `nodes` that can be had. If none can, says why of each. `only_new`: a live claim of the same owner is another
+/// process's, and no reason to go on with it.
+pub fn take(scene: Scene<'_>, nodes: &[String], ttl_sec: u64, only_new: bool) -> Result<Taken, Vec<(String, Refused)>> {
     let mut why = Vec::new();
     for node in nodes {
-        match scene.take(node, ttl_sec) {
+        match scene.take(node, ttl_sec, only_new) {
             Ok(taken) => return Ok(taken),
             Err(refused) => why.push((node.clone(), refused)),
         }
@@ -209,7 +216,7 @@ fn ask(intent: &Intent, hold: Option<&Hold>, next: Seq, now: Moment, me: &Identi
 }
 
 impl Scene<'_> {
-    fn take(self, node: &str, ttl_sec: u64) -> Result<Taken, Refused> {
+    fn take(self, node: &str, ttl_sec: u64, only_new: bool) -> Result<Taken, Refused> {
         self.exists(node)?;
         let before = self.table.claim(node);
         let terms = Terms { ttl_sec: Some(ttl_sec), reason: None };
@@ -218,10 +225,18 @@ impl Scene<'_> {
             Decision::Deny(denial) => return Err(Refused::Hold(doubted(before, denial))),
             decision => unreachable!("a claim commits a hold or is denied, not {decision:?}"),
         };
+        if let Some(claim) = before.filter(|claim| only_new && cause == Cause::Renew && !self.is_made(claim)) {
+            let holder = claim.holder(node, &self.now, self.me);
+            return Err(Refused::Hold(doubted(before, Denial::Held(holder.into()))));
+        }
         for file in self.files.iter().filter(|file| file.node == node) {
             let hold = file.hold();
-            if let Decision::Deny(denial) = self.decide_on(&Intent::Lock(terms.clone()), Some(&hold)) {
-                return Err(Refused::Hold(denial));
+            match self.decide_on(&Intent::Lock(terms.clone()), Some(&hold)) {
+                Decision::Deny(denial) => return Err(Refused::Hold(denial)),
+                Decision::Commit { cause: Cause::Renew, .. } if only_new => {
+                    return Err(Refused::Hold(Denial::Held(file.holder(&self.now, self.me).into())));
+                }
+                _ => {}
             }
         }
         match before {
@@ -235,7 +250,7 @@ impl Scene<'_> {
                 drafts.push(self.claimed(node, &next, ttl_sec));
                 let expires_at = end_of(&next, self.now);
                 let from = before.map(|claim| claim.owner.clone());
-                Ok(Taken { node: node.to_owned(), drafts, token: None, from, expires_at })
+                Ok(Taken { node: node.to_owned(), drafts, token: None, from, before: None, at: self.now, expires_at })
             }
         }
     }
@@ -257,7 +272,13 @@ impl Scene<'_> {
         ];
         members.extend(self.signature(ttl_sec));
         let (token, expires_at) = (Some(token), end_of(next, self.now));
-        Ok(Taken { node: node.to_owned(), drafts: vec![Draft::new(kind, members)], token, from: None, expires_at })
+        let (node, drafts, before) = (node.to_owned(), vec![Draft::new(kind, members)], Some(claim.hold(node)));
+        Ok(Taken { node, drafts, token, from: None, before, at: self.now, expires_at })
+    }
+
+    /// Is it the one that this very request has made?
+    fn is_made(self, claim: &Claim) -> bool {
+        self.made == Some(claim.token) && (claim.pid, &claim.host) == (self.me.pid, &self.me.host)
     }
 
     fn claimed(self, node: &str, next: &Hold, ttl_sec: u64) -> Draft {

@@ -50,6 +50,8 @@ pub(crate) struct Book {
     ms: u64,
     pub(crate) wall_shift_ms: i64,
     pub(crate) boot: String,
+    /// The claim that a request which is asked again has made already.
+    pub(crate) made: Option<Seq>,
 }
 
 impl Book {
@@ -65,6 +67,7 @@ impl Book {
             ms: 0,
             wall_shift_ms: 0,
             boot: "boot".to_owned(),
+            made: None,
         }
     }
 
@@ -144,18 +147,28 @@ impl Book {
             now: self.now(),
             me: &me,
             next: Seq::new(self.head + 1).expect("not zero"),
+            made: self.made,
         })
     }
 
     pub(crate) fn take_any(&mut self, owner: &str, nodes: &[&str]) -> Result<Taken, Vec<(String, Refused)>> {
         let nodes: Vec<String> = nodes.iter().map(|node| (*node).to_owned()).collect();
-        let taken = self.asked(owner, |scene| claiming::take(scene, &nodes, TTL_SEC))?;
+        let taken = self.asked(owner, |scene| claiming::take(scene, &nodes, TTL_SEC, false))?;
         self.write_all(&taken.drafts);
         Ok(taken)
     }
 
     pub(crate) fn take(&mut self, owner: &str, node: &str) -> Result<Taken, Refused> {
         self.take_any(owner, &[node]).map_err(|mut refused| refused.remove(0).1)
+    }
+
+    /// Takes it, but not if the same owner has it already.
+    pub(crate) fn take_new(&mut self, owner: &str, node: &str) -> Result<Taken, Refused> {
+        let nodes = [node.to_owned()];
+        let taken = self.asked(owner, |scene| claiming::take(scene, &nodes, TTL_SEC, true));
+        let taken = taken.map_err(|mut refused| refused.remove(0).1)?;
+        self.write_all(&taken.drafts);
+        Ok(taken)
     }
 
     pub(crate) fn extend(&mut self, owner: &str, node: &str, token: Option<Seq>) -> Result<Taken, Refused> {

@@ -84,7 +84,7 @@ impl Drop for ClaimGuard {
 
 impl Held {
     fn terms(&self) -> ClaimTerms {
-        ClaimTerms { ttl_sec: Some(self.ttl_sec), force: self.force, dry_run: false }
+        ClaimTerms { ttl_sec: Some(self.ttl_sec), force: self.force, ..ClaimTerms::default() }
     }
 
     fn give_back(&self) -> Said<Outcome> {

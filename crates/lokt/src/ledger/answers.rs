@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lokt_core::denial::{Denial, Holder};
+use lokt_core::hold::Hold;
 use lokt_core::ledger::chain::Digest;
 use lokt_core::ledger::claiming::Refused;
 use lokt_core::ledger::seq::{Oddity, Seq, Style};
 use lokt_core::ledger::stored::Damage;
+use lokt_core::time::Moment;
 
 /// What a new ledger is asked to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -187,6 +189,8 @@ pub enum Fix {
 pub struct ClaimTerms {
     /// For how many seconds; `None`: as `meta.json` says, else five minutes.
     pub ttl_sec: Option<u64>,
+    /// A live claim of the same owner is another process's: it isn't refreshed, but stands in the way.
+    pub only_new: bool,
     /// Although the ledger has gaps or damaged events, which may be claims.
     pub force: bool,
     /// Find out, but write nothing.
@@ -222,10 +226,14 @@ pub struct Claimed {
     pub token: Seq,
     /// Its lease.
     pub ttl_sec: u64,
+    /// From when on it lasts that long.
+    pub at: Moment,
     /// Until when.
     pub expires_at: Timestamp,
     /// How it came about.
     pub how: How,
+    /// Of one that goes on: as it was before.
+    pub before: Option<Box<Hold>>,
 }
 
 /// How a claim came about.

@@ -90,7 +90,7 @@ impl Ledger {
     ) -> Result<Result<Claimed, Vec<(String, Refused)>>, Error> {
         let files = self.lock_files();
         warnings.extend(files.warnings);
-        let decide = |scene: Scene<'_>| claiming::take(scene, nodes, ttl_sec);
+        let decide = |scene: Scene<'_>| claiming::take(scene, nodes, ttl_sec, terms.only_new);
         let taken = self.judged(terms, &files.found, warnings, &|taken: &Taken| taken.drafts.clone(), &decide)?;
         Ok(match taken {
             Judged::Done(taken, seq) => Ok(self.claimed(taken, seq, ttl_sec)),
@@ -189,7 +189,9 @@ impl Ledger {
         drafts: &dyn Fn(&T) -> Vec<lokt_core::ledger::draft::Draft>,
         decide: &dyn Fn(Scene<'_>) -> Result<T, D>,
     ) -> Result<Judged<T, D>, Error> {
-        let mut judge = Judge { ledger: self, force: terms.force, files, decide, drafts, decided: None, warning: None };
+        let (decided, warning, written, made) = (None, None, None, None);
+        let mut judge =
+            Judge { ledger: self, force: terms.force, files, decide, drafts, decided, warning, written, made };
         let outcome = if terms.dry_run {
             match self.rehearse(&mut judge, warnings)? {
                 Ok((_, 0)) => Outcome::Nothing,
@@ -218,7 +220,8 @@ impl Ledger {
             (None, None) => How::New,
         };
         let (owner, token) = (self.me.owner.clone(), taken.token.unwrap_or(seq));
-        Claimed { node: taken.node, owner, seq, token, ttl_sec, expires_at: taken.expires_at, how }
+        let (at, expires_at, before) = (taken.at, taken.expires_at, taken.before.map(Box::new));
+        Claimed { node: taken.node, owner, seq, token, ttl_sec, at, expires_at, how, before }
     }
 
     /// Sleeps until it may be time for another look. True: the wait was interrupted.
@@ -250,6 +253,10 @@ struct Judge<'j, T, D> {
     drafts: &'j dyn Fn(&T) -> Vec<lokt_core::ledger::draft::Draft>,
     decided: Option<T>,
     warning: Option<String>,
+    /// The number of the last event that was composed.
+    written: Option<Seq>,
+    /// The same of events that were published, of which some were lost: it may be a claim of ours.
+    made: Option<Seq>,
 }
 
 impl<T, D> Compose for Judge<'_, T, D> {
@@ -271,15 +278,21 @@ impl<T, D> Compose for Judge<'_, T, D> {
             now: view.now,
             me: &self.ledger.me,
             next: view.next,
+            made: self.made,
         };
         Ok(match (self.decide)(scene) {
             Ok(decided) => {
-                let pieces = (self.drafts)(&decided).into_iter().map(Piece::from).collect();
+                let pieces: Vec<Piece> = (self.drafts)(&decided).into_iter().map(Piece::from).collect();
                 self.decided = Some(decided);
+                self.written = Seq::new(view.next.get() + (pieces.len() as u64).saturating_sub(1));
                 Ok(pieces)
             }
             Err(denied) => Err(denied),
         })
+    }
+
+    fn lost(&mut self, _which: &[usize]) {
+        self.made = self.written;
     }
 }
 

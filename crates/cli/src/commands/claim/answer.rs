@@ -1,10 +1,11 @@
 //! A claim that was made or goes on, said in text or JSON.
 
-use lokt::Seq;
 use lokt::ledger::{Claimed, How};
 use lokt::time::show_wall_seconds;
+use lokt::{Hold, Seq};
 use serde::Serialize;
 
+use super::holder::claimant;
 use crate::exit::Exit;
 use crate::report::{Format, Report};
 use crate::show::{clean, quoted};
@@ -41,6 +42,8 @@ pub(super) fn report(claimed: &Claimed, extended: bool, dry_run: bool, format: F
         (How::Refreshed, _) => ("refreshed the claim on", "would refresh the claim on", ["refreshed", "would_refresh"]),
         (How::New | How::TookOver { .. }, _) => ("claimed", "would claim", ["claimed", "would_claim"]),
     };
+    // Two who share an owner's name both get it; at least they are told.
+    let before = claimed.before.as_deref().filter(|_| !extended).map(made_by).unwrap_or_default();
     let previous_owner = match &claimed.how {
         How::TookOver { from } => Some(from.as_str()),
         How::New | How::Refreshed => None,
@@ -62,8 +65,18 @@ pub(super) fn report(claimed: &Claimed, extended: bool, dry_run: bool, format: F
         Format::Text => {
             let (node, token) = (quoted(&claimed.node), claimed.token);
             let what = if dry_run { would } else { done };
-            let report = report.text(format!("{what} node {node} with token {token} until {end}\n"));
+            let report = report.text(format!("{what} node {node}{before} with token {token} until {end}\n"));
             report.notes(previous_owner.map(|owner| format!("note: the claim of {} had expired", clean(owner))))
         }
     }
+}
+
+/// ` that alice@host (pid 42) made at 2026-11-16T08:00:00Z,`
+fn made_by(hold: &Hold) -> String {
+    let (done, at) = match (hold.began(), hold.acquired) {
+        (Some(began), Some(renewed)) if began != renewed => ("refreshed last", Some(renewed)),
+        (began, _) => ("made", began),
+    };
+    let at = at.map(|at| format!(" at {}", show_wall_seconds(at))).unwrap_or_default();
+    format!(" that {} {done}{at},", claimant(hold))
 }

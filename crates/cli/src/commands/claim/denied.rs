@@ -107,6 +107,19 @@ fn words(node: &str, me: &str, refused: &Refused) -> (Exit, &'static str, String
     let expired = |holder: &Holder| expired_ago(holder).map(|ago| format!(" {ago}")).unwrap_or_default();
     let take = format!("`lokt claim take {}` claims it anew", clean(node));
     let (message, hint) = match denial {
+        // Only `claim run` is refused so.
+        Denial::Held(holder) if holder.hold.owner == me => (
+            format!(
+                "node already locked: node {name} is claimed by {}, under the same owner name",
+                claimant(&holder.hold)
+            ),
+            format!(
+                "give each agent a name of its own with --owner or LOKT_OWNER; `--wait` waits for it; \
+                `lokt claim take {}` refreshes one's own claim; its token is {}",
+                clean(node),
+                token(holder)
+            ),
+        ),
         Denial::Held(holder) => (
             format!("node already locked: node {name} is claimed by {}", claimant(&holder.hold)),
             format!("`--wait` waits for it, `--any` takes another; it was claimed with token {}", token(holder)),

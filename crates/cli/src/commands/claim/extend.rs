@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let me = context::whoever(args.owner.as_deref())?;
     let owner = me.owner.clone();
     let ledger = args.place.open_as(me)?;
-    let terms = ClaimTerms { ttl_sec: lease_seconds(args.ttl), force: args.force, dry_run: args.dry_run };
+    let (ttl_sec, only_new) = (lease_seconds(args.ttl), false);
+    let terms = ClaimTerms { ttl_sec, only_new, force: args.force, dry_run: args.dry_run };
     let said = ledger.extend(&args.node, args.token, &terms)?;
     let report = match said.value {
         Claiming::Claimed(claimed) => answer::report(&claimed, true, args.dry_run, format),

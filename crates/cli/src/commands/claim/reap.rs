@@ -44,7 +44,7 @@ struct Ended<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let ledger = args.place.open_as(context::whoever(None)?)?;
-    let terms = ClaimTerms { ttl_sec: None, force: args.force, dry_run: args.dry_run };
+    let terms = ClaimTerms { force: args.force, dry_run: args.dry_run, ..ClaimTerms::default() };
     let said = ledger.reap(&terms)?;
     let reaped = &said.value;
     let count = reaped.claims.len();

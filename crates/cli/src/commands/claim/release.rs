@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let me = context::whoever(args.owner.as_deref())?;
     let owner = me.owner.clone();
     let ledger = args.place.open_as(me)?;
-    let terms = ClaimTerms { ttl_sec: None, force: args.force, dry_run: args.dry_run };
+    let terms = ClaimTerms { force: args.force, dry_run: args.dry_run, ..ClaimTerms::default() };
     let said = ledger.release(&args.node, args.token, &terms)?;
     let report = match said.value {
         Releasing::Denied(refused) => denied::report(&args.node, &owner, &refused, format),

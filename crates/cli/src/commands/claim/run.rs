@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let owner = me.owner.clone();
     let ledger = args.place.open_as(me)?;
     let mut inbox = inbox()?;
-    let terms = ClaimTerms { ttl_sec: lease_seconds(args.ttl), force: args.force, dry_run: false };
+    let terms = ClaimTerms { ttl_sec: lease_seconds(args.ttl), only_new: true, force: args.force, dry_run: false };
     let timeout = waiting_time(args.wait, args.timeout);
     let said = claim(&ledger, std::slice::from_ref(&args.node), &terms, timeout, Some(&mut inbox))?;
     let claimed = match said.value {

@@ -57,7 +57,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let me = context::whoever(args.owner.as_deref())?;
     let owner = me.owner.clone();
     let ledger = args.place.open_as(me)?;
-    let terms = ClaimTerms { ttl_sec: lease_seconds(args.ttl), force: args.force, dry_run: args.dry_run };
+    let (ttl_sec, only_new) = (lease_seconds(args.ttl), false);
+    let terms = ClaimTerms { ttl_sec, only_new, force: args.force, dry_run: args.dry_run };
     // Whoever only wants to know doesn't wait.
     let timeout = waiting_time(args.wait, args.timeout).filter(|_| !args.dry_run);
     let mut inbox = timeout.map(|_| inbox()).transpose()?;
