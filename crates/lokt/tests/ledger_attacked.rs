@@ -303,14 +303,15 @@ fn a_lock_that_took_the_number_of_ours_is_not_removed() {
             receive.lock().expect("one thread").recv().expect("somebody lets it go on");
         }
     });
+    let stopped = stopped.patient(LockPatience { timeout: Duration::from_millis(200), poll: Duration::from_millis(5) });
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || stopped.append(&note("x"), &AppendTerms::default()));
         inside.1.recv().expect("it is inside");
         fs::remove_file(&lock).expect("somebody removes it");
         fs::write(&lock, r#"{"agent_id":"another"}"#).expect("and takes it");
         go_on.0.send(()).expect("it waits");
-        let said = writer.join().expect("it doesn't panic").expect("it is written");
-        assert!(said.warnings.iter().any(|warning| warning.contains("taken away")), "{:?}", said.warnings);
+        let error = writer.join().expect("it doesn't panic").expect_err("another is inside, and stays");
+        assert!(error.to_string().contains("event 1 is written, but the lock was taken away"), "{error}");
     });
     assert!(lock.exists(), "it is another's");
     assert_eq!(Seq::new(ledger.head().expect("readable").value), Some(Seq::FIRST));

@@ -180,7 +180,7 @@ impl Ledger {
             self.disk.sync_dir("").map_err(|error| self.not_durable(first, last, &error))?;
             self.is_still_here(Some(first))?;
             if published.lost_lock {
-                self.see_them_out()?;
+                self.see_them_out().map_err(|error| self.not_known(first, last, &error))?;
             }
             let lost = self.replaced(&published)?;
             if lost.is_empty() {
@@ -493,6 +493,14 @@ impl Ledger {
             _ => format!("after {count} of {of} events, from event {first} on, write"),
         };
         Error::io(&attempt, &self.at(&self.file(next)), error)
+    }
+
+    fn not_known(&self, first: Seq, last: Seq, error: &Error) -> Error {
+        let which = if first == last { format!("event {first} is") } else { format!("events {first} to {last} are") };
+        let message = format!(
+            "{which} written, but the lock was taken away meanwhile, and whoever has it may replace that: {error}"
+        );
+        Error::new(ErrorKind::Busy, message).hint("an append with --id can be repeated without writing it twice")
     }
 
     fn not_durable(&self, first: Seq, last: Seq, error: &io::Error) -> Error {
