@@ -312,3 +312,14 @@ fn where_there_is_no_ledger_every_command_says_so() {
     }
     assert!(!book.ledger().exists(), "nothing was made");
 }
+
+#[test]
+fn a_time_before_all_years_is_shown_as_one_that_can_be_read() {
+    let book = Book::new();
+    let end = "0000-01-01T00:00:00+24:60";
+    book.put(1, &json!({"type": "lock_acquired", "timestamp": end, "node_id": "n", "owner": "b", "expires_at": end}));
+    let json = book.run("a", "claim list n --json").exits(0, "somebody claimed it").json();
+    assert_eq!((&json["status"], &json["expires_at"]), (&json!("expired"), &json!("0000-01-01T00:00:00Z")), "{json}");
+    assert_eq!(json["claimed_at"], "0000-01-01T00:00:00Z", "{json}");
+    book.run("a", "claim list").exits(0, "somebody claimed it").says("n  b  token 1  expired ", "in text");
+}

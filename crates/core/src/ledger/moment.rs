@@ -8,8 +8,11 @@ use alloc::string::String;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp, civil};
 
+/// The beginning of the year 0: RFC 3339 can't write what is before it.
+const FIRST_SEC: i64 = -62_167_219_200;
+
 /// Reads a time. One that is well formed but beyond what can be computed with (the end of the year 9999, which people write for "never")
-/// becomes the last moment that can.
+/// becomes the last moment that can, and one whose offset leads to before the year 0 the first moment that can be written.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let mut rest = text.as_bytes();
     let year = number(&mut rest, 4)?;
@@ -42,7 +45,8 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     );
     let Ok(utc) = Offset::UTC.to_timestamp(at.ok()?) else { return Some(Timestamp::MAX) };
     let shift = SignedDuration::from_secs(-east_sec);
-    Some(utc.checked_add(shift).unwrap_or(if east_sec < 0 { Timestamp::MAX } else { Timestamp::MIN }))
+    let first = Timestamp::from_second(FIRST_SEC).ok()?;
+    Some(utc.checked_add(shift).map_or(if east_sec < 0 { Timestamp::MAX } else { first }, |at| at.max(first)))
 }
 
 /// Shows a time as events have it: UTC, `Z`, no trailing zeros.
@@ -157,6 +161,14 @@ mod tests {
     fn never_is_the_last_moment() {
         assert_eq!(parse("9999-12-31T23:59:59Z"), Some(Timestamp::MAX));
         assert_eq!(parse("9999-12-30T21:59:59-12:00"), Some(Timestamp::MAX));
+    }
+
+    #[test]
+    fn nothing_is_before_the_year_0() {
+        for text in ["0000-01-01T00:00:00+24:60", "0000-01-01T00:00:00.5+00:01", "0000-01-01T00:00:00Z"] {
+            assert_eq!(parse(text).map(show).as_deref(), Some("0000-01-01T00:00:00Z"), "{text}");
+        }
+        assert_eq!(parse("0000-01-01T00:00:00-00:01").map(show).as_deref(), Some("0000-01-01T00:01:00Z"));
     }
 
     proptest! {
