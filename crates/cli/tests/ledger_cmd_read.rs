@@ -241,3 +241,33 @@ fn long_work_shows_how_far_it_has_come_on_a_terminal() {
     assert_eq!(terminal.ends(), 0, "{:?}", terminal.screen());
     assert_eq!(terminal.screen(), "", "what is over at once says nothing");
 }
+
+/// Other programs read ten thousand levels, half a surrogate pair, and numbers beyond all numbers.
+#[test]
+fn what_other_programs_can_read_is_shown_however_odd_it_is() {
+    let book = Book::new();
+    let time = "2026-11-16T05:00:00Z";
+    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(9_990), close.repeat(9_990));
+    let odd = [
+        ("lists", deep("[", "]")),
+        ("objects", deep("{\"a\":", "}").replace(":}", ":1}")),
+        ("half", r#""\ud800""#.to_owned()),
+        ("far", "1e999999".to_owned()),
+    ];
+    for (seq, (name, value)) in (1..).zip(&odd) {
+        put(&book.path(seq), format!(r#"{{"type":"x","timestamp":"{time}","{name}":{value}}}"#));
+    }
+    book.run("a", "ledger verify").exits(0, "nothing is wrong with them");
+    let said = book.run("a", "ledger show").exits(0, "they are shown");
+    let text = |(seq, (name, value)): (u64, &(&str, String))| format!("{seq}  {time}  x  {{\"{name}\":{value}}}\n");
+    assert_eq!(said.stdout, (1..).zip(&odd).map(text).collect::<String>(), "as they are stored");
+    let json = |(seq, (name, value)): (u64, &(&str, String))| {
+        format!("{{\"seq\":{seq},\"type\":\"x\",\"timestamp\":\"{time}\",\"{name}\":{value}}}\n")
+    };
+    let lines: String = (1..).zip(&odd).map(json).collect();
+    for command in ["ledger show --json", "ledger export"] {
+        assert_eq!(book.run("a", command).exits(0, "they are shown").stdout, lines, "{command}");
+    }
+    let said = book.run("a", "ledger export --format json").exits(0, "they are shown");
+    assert!(said.stdout.contains(&odd[0].1), "in an array, too");
+}

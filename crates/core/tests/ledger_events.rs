@@ -4,7 +4,7 @@
 use lokt_core::ledger::chain::Digest;
 use lokt_core::ledger::draft::{Added, Draft, EVENT_BYTES_MAX, EVENT_DEPTH_MAX};
 use lokt_core::ledger::seq::{Seq, Style};
-use lokt_core::ledger::stored::{Stored, line, misread};
+use lokt_core::ledger::stored::{Stored, line, misread, shown};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ fn what_is_no_event_is_refused_with_the_reason() {
 
 #[test]
 fn members_that_only_look_like_lokts_own_are_fine() {
-    let typed = r#"{"type":"a","filler":"words","chain":"of shops","seq":4}"#;
+    let typed = r#"{"type":"a","filler":"words","chain":"of shops"}"#;
     let written = rendered(&draft(typed), Style::Documented, Added::default());
     let event = Stored::parse(written.as_bytes()).expect("we wrote it");
     assert_eq!((event.filler(), event.chain()), (None, None));
@@ -287,6 +287,13 @@ fn fillers_are_known_by_all_of_their_members() {
         let repair = Stored::parse(repair.as_bytes()).expect("we wrote it");
         assert!(!repair.is_filler());
         assert_eq!(repair.repaired(), Some(Digest::of(b"{")));
+        let added =
+            [("amount", json!(1000)), ("filler", json!(1)), ("event", json!({"type": "a"})), ("owner", json!("b"))];
+        for (name, value) in added {
+            let mut more = repair.clone();
+            more.members.insert(name.to_owned(), value);
+            assert_eq!(more.repaired(), None, "a repair has no `{name}`: what says more must count with its own bytes");
+        }
     }
     for text in [
         r#"{"type":"lock_takeover","note":"mine"}"#,
@@ -313,6 +320,18 @@ fn a_line_has_the_number_first_and_every_member_as_it_is_stored() {
     let pretty = "{\n \"type\": \"a\",\n \"n\": 1.0e+2, \"seq\": 99,\n \"x\": { \"b\": \"  \" } }\n";
     assert_eq!(line(seq(12), pretty.as_bytes()).as_deref(), Ok(r#"{"seq":12,"type":"a","n":1.0e+2,"x":{"b":"  "}}"#));
     assert_eq!(line(seq(1), br#"{"type":"a"}"#).as_deref(), Ok(r#"{"seq":1,"type":"a"}"#));
+}
+
+#[test]
+fn what_nobody_computes_with_is_shown_as_it_is_stored() {
+    let (open, close) = ("[".repeat(9_990), "]".repeat(9_990));
+    for member in [format!("\"deep\":{open}{close}"), r#""half":"\ud800""#.to_owned(), r#""far":1e999999"#.to_owned()] {
+        let stored = format!("{{\"type\":\"a\",{member}}}");
+        assert_eq!(line(seq(7), stored.as_bytes()), Ok(format!("{{\"seq\":7,\"type\":\"a\",{member}}}")));
+        let (name, value) = member.split_once(':').expect("a member");
+        let expected = vec![("\"type\"", "\"a\"".to_owned()), (name, value.to_owned())];
+        assert_eq!(shown(stored.as_bytes()), Ok(expected));
+    }
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

@@ -10,6 +10,7 @@ mod lenient;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -113,15 +114,21 @@ impl Stored {
         self.members.get("chain")?.as_str()?.parse().ok()
     }
 
-    /// The digest of the bytes that a repair put this in place of.
+    /// The digest of the bytes that a repair put this in place of. Whatever says more than a repair does is no repair.
     pub fn repaired(&self) -> Option<Digest> {
+        let own: &[&str] = match self.kind.as_str() {
+            "lock_takeover" => &[],
+            "nodes_released" if self.is_no_op() => &["node_ids"],
+            _ => return None,
+        };
+        let known = |name: &str| ["type", "timestamp", "repaired"].contains(&name) || own.contains(&name);
         let says = self.members.get("repaired")?.as_str()?.parse().ok()?;
-        (self.kind == "lock_takeover" || self.is_no_op()).then_some(says)
+        self.members.keys().all(|name| known(name)).then_some(says)
     }
 
     /// Does it release nothing, which the native program takes for a fine event?
     fn is_no_op(&self) -> bool {
-        let none = |ids: &Value| ids.as_array().is_some_and(alloc::vec::Vec::is_empty);
+        let none = |ids: &Value| ids.as_array().is_some_and(Vec::is_empty);
         self.kind == "nodes_released" && self.members.get("node_ids").is_some_and(none)
     }
 }
@@ -136,28 +143,40 @@ pub fn misread(bytes: &[u8]) -> bool {
     found.is_none_or(|member| !member.value.starts_with('"') || member.value.contains('\\'))
 }
 
-/// The event as a line for people and programs: `seq` first, then its members in their order and as they are written; of a carrier, those
-/// of the event inside, and what lokt added to it. A member of its own called `seq` is left out.
+/// The event as a line for people and programs: `seq` first, then [`shown`] members.
 pub fn line(seq: Seq, bytes: &[u8]) -> Result<String, Damage> {
-    let event = Stored::parse(bytes)?;
-    let text = text_of(bytes)?;
     let mut line = format!("{{\"seq\":{seq}");
-    let mut add = |member: &json::Member<'_>| {
+    for (name, value) in shown(bytes)? {
         line.push(',');
-        json::compact_into(&mut line, member.name);
+        line.push_str(name);
         line.push(':');
-        json::compact_into(&mut line, member.value);
-    };
-    let own = json::members(text);
-    let carried = event.carried().and_then(|_| own.iter().rfind(|member| member.name == "\"event\""));
-    if let Some(event) = carried {
-        json::members(event.value).iter().filter(|member| member.name != "\"seq\"").for_each(&mut add);
-        own.iter().filter(|member| ADDED.contains(&member.name)).for_each(add);
-    } else {
-        own.iter().filter(|member| member.name != "\"seq\"").for_each(add);
+        line.push_str(&value);
     }
     line.push('}');
     Ok(line)
+}
+
+/// The members of an event that are shown, in their order and as they are written, names and values as JSON without blanks; of a carrier,
+/// those of the event inside, and what lokt added to it. A member called `seq` is left out. Of any depth: nothing is computed with.
+pub fn shown(bytes: &[u8]) -> Result<Vec<(&str, String)>, Damage> {
+    let event = Stored::parse(bytes)?;
+    let own = json::members(text_of(bytes)?);
+    let carried = event.carried().and_then(|_| own.iter().rfind(|member| member.name == "\"event\""));
+    let members = match carried {
+        Some(event) => {
+            let mut members = json::members(event.value);
+            members.retain(|member| member.name != "\"seq\"");
+            members.extend(own.iter().filter(|member| ADDED.contains(&member.name)));
+            members
+        }
+        None => own.into_iter().filter(|member| member.name != "\"seq\"").collect(),
+    };
+    let shown = |member: json::Member<'_>| {
+        let mut value = String::with_capacity(member.value.len());
+        json::compact_into(&mut value, member.value);
+        value
+    };
+    Ok(members.into_iter().map(|member| (member.name, shown(member))).collect())
 }
 
 /// What lokt adds to an event, as it is written.

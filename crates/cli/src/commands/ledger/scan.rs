@@ -1,11 +1,9 @@
 //! The events that a command shows, one after the other; what can't be read is named, and the rest is shown all the same.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use lokt::ledger::{Ledger, Slot};
-use lokt::{Seq, Stored, event_line};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use lokt::{Seq, Stored, event_line, shown_members};
 use serde_json::Value;
 
 use crate::report::{Failure, Format, say};
@@ -127,43 +125,20 @@ pub(super) fn line(look: Look, seq: Seq, bytes: &[u8]) -> Result<String, String>
 }
 
 fn text(seq: Seq, bytes: &[u8]) -> Result<String, String> {
-    let line = event_line(seq, bytes).map_err(|damage| damage.0)?;
-    let Members(members) = serde_json::from_str(&line).map_err(|error| error.to_string())?;
-    let shown = |name: &str| match members.iter().find(|(member, _)| member == name) {
-        Some((_, Value::String(text))) => clean(text),
-        Some((_, value)) => clean_json(&value.to_string()),
-        None => "-".to_owned(),
-    };
-    let rest = members.iter().filter(|(name, _)| !["seq", "type", "timestamp"].contains(&name.as_str()));
+    let members = shown_members(bytes).map_err(|damage| damage.0)?;
+    let text_of = |json: &str| serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned());
+    let named = |name: &str| members.iter().find(|(member, _)| text_of(member) == name);
+    let shown = |name: &str| named(name).map_or_else(|| "-".to_owned(), |(_, value)| clean(&text_of(value)));
+    let rest = members.iter().filter(|(name, _)| !["seq", "type", "timestamp"].contains(&text_of(name).as_str()));
     let rest: Vec<String> =
-        rest.map(|(name, value)| clean_json(&format!("{}:{value}", Value::from(name.as_str())))).collect();
+        rest.map(|(name, value)| clean_json(&format!("{}:{}", readable(name), readable(value)))).collect();
     let rest = if rest.is_empty() { String::new() } else { format!("  {{{}}}", rest.join(",")) };
     Ok(format!("{seq}  {}  {}{rest}", shown("timestamp"), shown("type")))
 }
 
-/// An object's members in their order.
-struct Members(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Ordered;
-        impl<'de> Visitor<'de> for Ordered {
-            type Value = Members;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Ordered)
-    }
+/// JSON without escapes that people don't need; as it is written, if it is too deep or too great to be read.
+fn readable(json: &str) -> String {
+    serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
 }
 
 /// Where an event's file is, or would be.
