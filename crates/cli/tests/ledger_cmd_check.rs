@@ -202,3 +202,30 @@ fn where_there_is_no_ledger_every_command_says_so() {
     }
     assert!(!book.ledger().exists(), "nothing was made");
 }
+
+#[test]
+fn an_event_in_a_fillers_place_is_told_in_text_and_json() {
+    let book = Book::with(1);
+    book.put(2, &json!({"type": "pay", "amount": 1}));
+    book.put(3, &json!({"type": "x", "filler": 2}));
+    let told = "event 2 came into a filler's place; the chain doesn't vouch for it";
+    let said = book.run("a", "ledger verify").exits(0, "it may be as it should");
+    said.notes(&format!("warning: {told}\n"), "it is told");
+    let json = book.run("a", "ledger verify --json").exits(0, "it may be as it should").json();
+    assert_eq!((&json["status"], &json["warnings"]), (&json!("sound"), &json!([told])), "{json}");
+    let json = Book::with(1).run("a", "ledger verify --json").exits(0, "it is whole").json();
+    assert_eq!(json["warnings"], json!([]), "{json}");
+}
+
+#[test]
+fn second_names_that_are_no_directory_stop_nobody() {
+    let book = Book::with(2);
+    let kept = book.ledger().join(".lokt/kept");
+    fs::remove_dir_all(&kept).expect("it is there");
+    put(&kept, "a file");
+    for command in ["verify", "verify --json", "doctor", "doctor --fix --json"] {
+        let said = book.run("a", &format!("ledger {command}")).exits(0, "the events are whole");
+        said.notes(".lokt/kept can't be listed", "what can't be said is told");
+    }
+    book.append(r#"{"type":"x"}"#).exits(0, "it works on");
+}

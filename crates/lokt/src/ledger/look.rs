@@ -11,7 +11,6 @@ use lokt_core::ledger::stored::{Damage, Stored, misread};
 use super::Ledger;
 use super::kept;
 use super::read::Raw;
-use crate::error::{At as _, Error};
 use crate::sys::disk::{Content, Entry};
 
 /// Where originals of repaired events are kept.
@@ -21,6 +20,8 @@ pub(super) const ASIDE: &str = ".lokt/aside";
 pub(super) struct Look<'a> {
     ledger: &'a Ledger,
     kept: BTreeSet<u64>,
+    /// Why second names tell nothing, if they should.
+    pub(super) warning: Option<String>,
 }
 
 /// A number that was looked at.
@@ -57,15 +58,24 @@ pub(super) enum Kept {
 }
 
 impl<'a> Look<'a> {
-    pub(super) fn new(ledger: &'a Ledger) -> Result<Self, Error> {
+    /// Second names are listed here and now: whoever compares them with a listing of the events makes that one later, so that an event
+    /// that is appended in between isn't missed.
+    pub(super) fn new(ledger: &'a Ledger) -> Self {
         let mut all = BTreeSet::new();
         let listed = ledger.disk.each_name(kept::DIR, &mut |name| all.extend(name.parse::<u64>()));
-        match listed {
+        let warning = match listed {
+            Ok(()) => None,
             // Another user's state; the events can be read all the same.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            done => done.at("list", &ledger.path, kept::DIR)?,
-        }
-        Ok(Self { ledger, kept: all })
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(error) => {
+                let dir = ledger.at(kept::DIR);
+                Some(format!(
+                    "whether another program replaced an event isn't known: {} can't be listed: {error}",
+                    dir.display()
+                ))
+            }
+        };
+        Self { ledger, kept: all, warning }
     }
 
     /// The highest number of an event of ours that has a second name.

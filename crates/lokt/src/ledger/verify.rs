@@ -34,8 +34,8 @@ impl Ledger {
         checkpoint: Option<Checkpoint>,
         progress: &mut Progress<'_>,
     ) -> Result<Said<Verification>, Error> {
+        let look = Look::new(self);
         let names = self.names()?;
-        let look = Look::new(self)?;
         let mut judge = Judge::new(self, &look, checkpoint);
         let total = names.numbers.len() as u64;
         let mut done = 0;
@@ -46,6 +46,7 @@ impl Ledger {
             done += block.len() as u64;
             progress(done, total);
         }
+        judge.place_of_filler(None);
         judge.tail(&names);
         judge.strays(&names);
         Ok(judge.verdict(total))
@@ -77,10 +78,19 @@ struct Judge<'a> {
     last_chained: Option<Seq>,
     chained: u64,
     claims: Claims,
+    /// The event just before, if the next one may say more about it.
+    before: Option<Before>,
     /// The checkpoint, and whether it has been met, and how.
     checkpoint: Option<(Checkpoint, Option<bool>)>,
     problems: Vec<Problem>,
     warnings: Vec<String>,
+}
+
+/// An event that is no filler.
+struct Before {
+    seq: Seq,
+    /// Lokt wrote a filler there.
+    is_late: bool,
 }
 
 impl<'a> Judge<'a> {
@@ -93,16 +103,18 @@ impl<'a> Judge<'a> {
             last_chained: None,
             chained: 0,
             claims: Claims::new(ledger.settings.style),
+            before: None,
             checkpoint: checkpoint.map(|checkpoint| (checkpoint, None)),
             problems: Vec::new(),
-            warnings: Vec::new(),
+            warnings: look.warning.iter().cloned().collect(),
         }
     }
 
     fn see(&mut self, seen: &Seen) {
         let seq = seen.seq;
-        self.gap_before(seq);
         let leaf = seen.leaf;
+        self.place_of_filler(leaf.filler.filter(|filler| filler.get() + 1 == seq.get()));
+        self.gap_before(seq);
         match &seen.what {
             What::Event(event) => self.event(seq, event, leaf),
             What::Damaged(damage) => {
@@ -119,6 +131,25 @@ impl<'a> Judge<'a> {
         }
         self.push(seq, leaf);
         self.kept(seen);
+        let is_strange = match &seen.what {
+            What::Event(event) => !event.is_filler() && event.repaired().is_none(),
+            What::Damaged(_) => true,
+            What::Unreadable(_) | What::Gone => false,
+        };
+        self.before = is_strange.then_some(Before { seq, is_late: seen.kept == Kept::Late });
+    }
+
+    /// Is the event before the one that names `filler` in a filler's place? Nothing proves what was put there: not the chain, and not a
+    /// checkpoint. Whoever can append can name any last event so, whatever second names tell.
+    fn place_of_filler(&mut self, filler: Option<Seq>) {
+        let Some(Before { seq, is_late }) = self.before.take() else { return };
+        if filler == Some(seq) {
+            self.warnings.push(format!("event {seq} came into a filler's place; the chain doesn't vouch for it"));
+        } else if is_late {
+            self.warnings.push(format!(
+                "event {seq} came late: it was written in a place that was kept free for it, by a program whose lock had been taken over"
+            ));
+        }
     }
 
     /// The numbers before `seq` that are missing.
@@ -234,12 +265,14 @@ impl<'a> Judge<'a> {
         match seen.kept {
             Kept::Other => {
                 let message = format!("event {seq} was replaced by another program after lokt had written it");
-                self.problem("replaced", seq, message, Fix::Possible("bring it back, if later events prove that this is the same ledger".to_owned()));
+                self.problem(
+                    "replaced",
+                    seq,
+                    message,
+                    Fix::Possible("bring it back, if later events prove that this is the same ledger".to_owned()),
+                );
             }
-            Kept::Late => self.warnings.push(format!(
-                "event {seq} came late: it was written in a place that was kept free for it, by a program whose lock had been taken over"
-            )),
-            Kept::Same | Kept::Unknown => {}
+            Kept::Late | Kept::Same | Kept::Unknown => {}
         }
     }
 

@@ -1,12 +1,17 @@
 //! Verifying: whatever is done to a ledger behind our back is named, and where.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ledgers::{
-    append, bytes, codes, file, fresh, made_old, mv, put, put_new, reopened, rm, verified, with_events,
+    all_done, append, bytes, codes, file, fresh, made_old, mv, put, put_new, reopened, rm, verified, with_events,
 };
 use lokt::ledger::{Checkpoint, Ledger};
+use lokt::sys::machine::Linux;
+use lokt::sys::os_disk::OsDisk;
 use lokt::{Digest, Style};
+use lokt_testkit::hook_disk::HookDisk;
 
 fn checkpoint(ledger: &Ledger) -> Checkpoint {
     ledger.checkpoint(&mut |_, _| {}).expect("it can be read").value
@@ -201,12 +206,95 @@ fn a_late_event_in_a_fillers_place_does_not_break_the_chain() {
     append(&ledger, r#"{"type":"more"}"#);
     let before = verified(&ledger);
     assert_eq!((codes(&before.problems), before.chained), (vec![], 4));
+    assert_eq!(warnings(&ledger), [""; 0], "a filler says itself what it is");
     put(&file(&ledger, 3), br#"{"type":"late"}"#);
     let after = verified(&ledger);
     assert_eq!(codes(&after.problems), []);
     assert_eq!(after.checkpoint, before.checkpoint);
+    assert_eq!(warnings(&ledger), [NOT_VOUCHED_FOR], "it is told, once");
+    forget_second_names(&ledger);
+    assert_eq!(warnings(&ledger), [NOT_VOUCHED_FOR], "whether lokt knows what it wrote there or not");
     flip(&ledger, 2, payload(&ledger, 2));
     assert_eq!(codes(&verified(&ledger).problems), [("chain-broken", Some(4))], "all else counts");
+}
+
+const NOT_VOUCHED_FOR: &str = "event 3 came into a filler's place; the chain doesn't vouch for it";
+
+fn warnings(ledger: &Ledger) -> Vec<String> {
+    ledger.verify(None, &mut |_, _| {}).expect("it can be read").warnings
+}
+
+/// Whoever can append can say that the last event is a filler's, and so take it out of the chain.
+#[test]
+fn an_event_that_another_one_calls_a_filler_is_always_told() {
+    let (dir, ledger) = with_events(2, true);
+    put(&file(&ledger, 3), br#"{"type":"pay","amount":1}"#);
+    put(&file(&ledger, 4), br#"{"type":"x","filler":3}"#);
+    append(&reopened(&dir), r#"{"type":"note","n":5}"#);
+    let taken = checkpoint(&ledger);
+    assert_eq!(warnings(&ledger), [NOT_VOUCHED_FOR]);
+    put_new(&file(&ledger, 3), br#"{"type":"pay","amount":1000}"#);
+    let said = ledger.verify(Some(taken), &mut |_, _| {}).expect("it can be read");
+    assert_eq!(codes(&said.value.problems), [], "nothing can prove that it was changed");
+    assert_eq!(said.warnings, [NOT_VOUCHED_FOR], "so it is said that nothing does");
+    put_new(&file(&ledger, 3), b"{");
+    assert_eq!(warnings(&ledger), [NOT_VOUCHED_FOR], "of what is damaged, too");
+    put_new(&file(&ledger, 3), br#"{"type":"pay","amount":1}"#);
+    put_new(&file(&ledger, 4), br#"{"type":"x","filler":2}"#);
+    assert_eq!(warnings(&ledger), [""; 0], "only the one just before can be named");
+}
+
+#[test]
+fn a_repair_that_says_more_than_repairs_do_breaks_the_chain() {
+    let (_dir, ledger) = with_events(4, true);
+    forget_second_names(&ledger);
+    let original = bytes(&file(&ledger, 2));
+    let aside = ledger.path().join(".lokt/aside");
+    fs::create_dir(&aside).expect("made");
+    put_new(&aside.join("000002-1.json"), &original);
+    let digest = Digest::of(&original);
+    put_new(&file(&ledger, 2), format!(r#"{{"type":"lock_takeover","amount":1000,"repaired":"{digest}"}}"#));
+    assert_eq!(codes(&verified(&ledger).problems), [("chain-broken", Some(3))]);
+}
+
+/// Whatever a writer does between two looks of a verifier, the ledger didn't become shorter by it.
+#[test]
+fn a_writer_beside_it_never_makes_a_ledger_look_shortened() {
+    let (dir, ledger) = with_events(3, false);
+    for nth in 0..4 {
+        let (listings, writer) = (AtomicUsize::new(0), reopened(&dir));
+        let hook = move |call: &str, _: &str| {
+            if call == "each_name" && listings.fetch_add(1, Ordering::SeqCst) == nth {
+                append(&writer, r#"{"type":"meanwhile"}"#);
+            }
+            Ok(())
+        };
+        let disk = OsDisk::open(ledger.path()).expect("it is there");
+        let above = OsDisk::open(dir.path()).expect("it is there");
+        let me = lokt::identity("tester".into(), None);
+        let hooked = HookDisk::new(Arc::new(disk), Arc::new(hook));
+        let slow = Ledger::on(dir.path(), Arc::new(hooked), Arc::new(above), Arc::new(Linux), me).expect("it is one");
+        assert_eq!(warnings(&slow), [""; 0], "an append before listing {nth} is none of a verifier's business");
+    }
+}
+
+#[test]
+fn second_names_that_cannot_be_listed_are_done_without() {
+    let (dir, ledger) = with_events(3, true);
+    forget_second_names(&ledger);
+    put_new(&ledger.path().join(".lokt/kept"), b"no directory");
+    let ledger = reopened(&dir);
+    let said = ledger.verify(None, &mut |_, _| {}).expect("the events can be read");
+    assert_eq!(codes(&said.value.problems), []);
+    let is_told = |warnings: &[String]| matches!(warnings, [one] if one.contains(".lokt/kept can't be listed"));
+    assert!(is_told(&said.warnings), "{:?}", said.warnings);
+    let said = ledger.doctor(false, &mut |_, _| {}).expect("the events can be read");
+    assert!(said.value.is_empty() && is_told(&said.warnings), "{:?}", said.warnings);
+    put(&file(&ledger, 5), br#"{"type":"x"}"#);
+    assert_eq!(append(&ledger, r#"{"type":"note"}"#), 6, "writers do without them, too");
+    let said = ledger.doctor(true, &mut |_, _| {}).expect("the events can be read");
+    assert_eq!(codes(&said.value), [("gap", Some(4))], "and so do menders");
+    assert!(all_done(&said.value) && is_told(&said.warnings), "{:?}", said.warnings);
 }
 
 #[test]

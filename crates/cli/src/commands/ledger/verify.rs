@@ -36,6 +36,7 @@ struct Answer<'a> {
     head: u64,
     checkpoint: String,
     problems: Vec<ProblemJson<'a>>,
+    warnings: &'a [String],
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
@@ -56,6 +57,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             head: found.checkpoint.head,
             checkpoint: shown(&found.checkpoint),
             problems: found.problems.iter().map(ProblemJson::of).collect(),
+            warnings: &said.warnings,
         }),
         Format::Text => report.text(text(&clean(&path), found)),
     };

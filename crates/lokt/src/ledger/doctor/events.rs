@@ -34,7 +34,8 @@ impl Ledger {
         warnings: &mut Vec<String>,
         progress: &mut Progress<'_>,
     ) -> Result<Vec<Finding>, Error> {
-        let look = Look::new(self)?;
+        let look = Look::new(self);
+        warnings.extend(look.warning.clone());
         let mut findings = Vec::new();
         for (first, last) in names.gaps() {
             findings.extend(self.gap_findings(&look, first, last));
