@@ -1,11 +1,13 @@
 //! `lokt ledger append`: every way to give events, every condition, every answer.
 
 use std::fs;
+use std::path::Path;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::json;
 
 use crate::common::ledgers::Book;
-use crate::common::{mode, put, time};
+use crate::common::{LOKT, mode, put, remove, time};
 
 #[test]
 fn an_event_is_appended_and_the_answer_says_where() {
@@ -266,4 +268,66 @@ fn a_directory_that_cannot_be_written_to_fails_at_once() {
         assert!(format!("{}{}", said.stdout, said.stderr).contains("Read-only file system"), "it says why{said}");
     }
     assert_eq!(book.numbers(), [1], "nothing was appended");
+}
+
+#[test]
+fn a_key_that_may_be_in_what_cannot_be_read_is_told() {
+    let append = |book: &Book, key: &str, more: &[&str]| {
+        book.lokt("a").args(["ledger", "append", r#"{"type":"x"}"#, "--id", key]).args(more).run()
+    };
+    let told = "warning: the key may have been used in what can't be read: event 2 is ";
+    for (damage, why) in [(Some(""), "damaged: is empty"), (None, "missing")] {
+        let book = Book::with(1);
+        append(&book, "k", &[]).exits(0, "it is new");
+        book.append(r#"{"type":"y"}"#).exits(0, "one more");
+        remove(&book.path(2));
+        if let Some(bytes) = damage {
+            put(&book.path(2), bytes);
+        }
+        for more in [&["--dry-run"][..], &["--dry-run", "--json"], &[]] {
+            append(&book, "k", more).exits(0, "nobody knows").notes(&format!("{told}{why}\n"), "that is told");
+        }
+        let said = append(&book, "k", &[]).exits(0, "it is there now");
+        assert!(!said.stderr.contains("the key may"), "what was found was found{said}");
+        let said = book.append(r#"{"type":"y"}"#).exits(0, "there is no key");
+        assert!(!said.stderr.contains("the key may"), "so nothing is said of it{said}");
+    }
+    let book = Book::with(1);
+    book.put(2, &json!({"type": "lock_acquired", "node_id": 7}));
+    let said = append(&book, "k", &[]).exits(0, "it is new");
+    assert!(!said.stderr.contains("the key may"), "what only makes no sense as a claim was read{said}");
+}
+
+/// Nothing but speed depends on the list of keys, whatever somebody puts there.
+#[test]
+fn an_odd_list_of_keys_costs_neither_memory_nor_truth() {
+    let odd: [(&str, fn(&Path)); 4] = [
+        ("gigabytes of holes", |path| {
+            let file = fs::File::options().append(true).open(path).expect("it is there");
+            file.set_len(4 << 30).expect("holes cost nothing");
+        }),
+        ("a FIFO", |path| {
+            remove(path);
+            mkfifoat(CWD, path, Mode::from_raw_mode(0o600)).expect("a temp directory is writable");
+        }),
+        ("a directory", |path| {
+            remove(path);
+            fs::create_dir_all(path.join("sub")).expect("a temp directory is writable");
+        }),
+        ("nothing", remove),
+    ];
+    for (what, spoil) in odd {
+        let book = Book::with(1);
+        let append = |key: &str| {
+            // What is needed for a small ledger is far less than this, and the holes are far more.
+            let script = format!("ulimit -v 500000; exec {LOKT} ledger append '{{\"type\":\"x\"}}' --id {key}");
+            book.call("sh").args(["-c", &script]).run()
+        };
+        append("k").exits(0, "it is new");
+        spoil(&book.ledger().join(".lokt/ids"));
+        append("k").exits(0, what).says("event 2 has the key \"k\" already\n", what);
+        append("l").exits(0, what).says("appended event 3\n", what);
+        append("l").exits(0, what).says("event 3 has the key \"l\" already\n", what);
+        append("k").exits(0, what).says("event 2 has the key \"k\" already\n", what);
+    }
 }

@@ -71,6 +71,11 @@ impl Book {
         self.root.lokt(owner)
     }
 
+    /// Another program, beside the ledger.
+    pub(crate) fn call(&self, program: &str) -> Call {
+        self.root.call(program)
+    }
+
     /// Runs `lokt` with `words`, which are separated by spaces.
     pub(crate) fn run(&self, owner: &str, words: &str) -> Said {
         self.root.run(owner, words)

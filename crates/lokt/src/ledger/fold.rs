@@ -15,7 +15,7 @@ use lokt_core::ledger::stored::Stored;
 
 use crate::error::{At as _, Error};
 use crate::parallel;
-use crate::sys::disk::{Disk, Entry, Stamp};
+use crate::sys::disk::{Disk, Entry, Opening, Stamp};
 
 const CACHE: &str = ".lokt/fold.json";
 const CACHE_NEW: &str = ".lokt/fold.tmp";
@@ -23,8 +23,8 @@ const IDS: &str = ".lokt/ids";
 const IDS_NEW: &str = ".lokt/ids.tmp";
 /// A longer cache isn't worth reading.
 const CACHE_BYTES_MAX: usize = 64 << 20;
-/// So many keys that nobody has that many.
-const IDS_BYTES_MAX: usize = 1 << 30;
+/// No line of a key is longer: a number, a blank, a digest, a newline.
+const ID_LINE_MAX: u64 = 16 + 1 + 64 + 1;
 /// So many events are in memory at a time.
 const BLOCK: u64 = 4096;
 /// A gap of so many numbers is looked at one by one before it is believed.
@@ -71,7 +71,9 @@ impl Folder<'_> {
         let folded = Folded::decode(&cache.bytes, self.style)?;
         self.is_current(&folded)?;
         let ids = if folded.ids_bytes == 0 { 0 } else { self.disk.stamp(IDS).ok()??.size };
-        (ids >= folded.ids_bytes).then_some(folded)
+        // No event has two keys.
+        let is_possible = folded.ids_bytes <= folded.through.saturating_mul(ID_LINE_MAX);
+        (is_possible && ids >= folded.ids_bytes).then_some(folded)
     }
 
     /// Is the ledger that was read still the one that is there? The number of its head doesn't tell: a late writer may have put its
@@ -246,15 +248,24 @@ impl Folder<'_> {
         self.disk.rename(new, path).ok()
     }
 
-    /// The lines of the keys that were kept.
+    /// The lines of the keys that were kept. What is behind them isn't read, however much it is.
     fn old_ids(&self, folded: &Folded) -> Option<Vec<u8>> {
         if folded.ids_bytes == 0 {
             return Some(Vec::new());
         }
-        let Entry::File(mut file) = self.disk.read(IDS, IDS_BYTES_MAX).ok()? else { return None };
-        let count = usize::try_from(folded.ids_bytes).ok().filter(|count| *count <= file.bytes.len())?;
-        file.bytes.truncate(count);
-        Some(file.bytes)
+        let Opening::File(file) = self.disk.open(IDS).ok()? else { return None };
+        if file.stamp().ok()?.size < folded.ids_bytes {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(folded.ids_bytes).ok()?];
+        let mut done = 0;
+        while done < bytes.len() {
+            match file.read_at(&mut bytes[done..], done as u64).ok()? {
+                0 => return None,
+                got => done += got,
+            }
+        }
+        Some(bytes)
     }
 
     /// The number of the first event that has this key. If the kept keys can't be read, everything is folded again.

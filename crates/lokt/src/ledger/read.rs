@@ -32,6 +32,15 @@ impl Ledger {
         })
     }
 
+    /// The first number whose event can't be read although there are events after it, or is missing, in words. `None`: everything can be.
+    pub fn unread(&self) -> Result<Option<String>, Error> {
+        let folded = self.folded(self.catch_up()?.seq)?;
+        // What is an event, and only makes no sense as a claim, was read.
+        let is_unread =
+            |number: &u64| !Seq::new(*number).is_some_and(|seq| matches!(self.read(seq), Ok(Slot::Event(_))));
+        Ok(folded.trouble.into_iter().find(|(number, _)| is_unread(number)).map(|(_, what)| what))
+    }
+
     /// Reads the file under a number. A FIFO doesn't make it wait, a link leads nowhere, and no more than an event's bytes are read.
     pub(super) fn raw(&self, seq: Seq) -> Result<Raw, Error> {
         let file = self.file(seq);

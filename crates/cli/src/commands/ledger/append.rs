@@ -104,12 +104,18 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             ledger.append_batch(several, &terms, &mut |done, of| progress.step(done, of))?
         }
     };
+    let mut warnings = said.warnings;
+    if args.id.is_some() && matches!(&said.value, Appending::Appended(appended) if !appended.duplicate) {
+        // It is done: what can't be found out now is no reason to fail.
+        let unread = ledger.unread().ok().flatten();
+        warnings.extend(unread.map(|what| format!("the key may have been used in what can't be read: {what}")));
+    }
     let report = match said.value {
         Appending::Appended(appended) => done(args, &ledger, &appended, format)?,
         Appending::Denied(Unmet::Sequence { expected, head }) => mismatch(expected, head, format),
         Appending::Denied(Unmet::Fence { token, denial }) => fenced_off(token, &denial).report(format),
     };
-    Ok(report.warnings(said.warnings))
+    Ok(report.warnings(warnings))
 }
 
 fn done(args: &Args, ledger: &Ledger, appended: &Appended, format: Format) -> Result<Report, Failure> {
