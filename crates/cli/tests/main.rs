@@ -60,6 +60,7 @@ mod ledger_round_trip;
 mod ledger_sharing;
 mod ledger_takeover;
 mod ledger_tampered;
+mod ledger_users;
 mod lock;
 mod man;
 mod mutex;
