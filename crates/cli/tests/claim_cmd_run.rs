@@ -8,7 +8,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use crate::common::ledgers::Book;
-use crate::common::{Running, eventually, pid_of, put};
+use crate::common::{Running, eventually, pid_of, put, time};
 
 /// Starts `lokt claim run WORDS -- sh -c SCRIPT`.
 fn start(book: &Book, owner: &str, words: &str, script: &str) -> Running {
@@ -172,7 +172,80 @@ fn a_command_that_fails_under_a_lost_claim_keeps_its_code() {
     running
         .wait()
         .exits(7, "it failed for a reason of its own")
-        .notes("was lost", "found out at the end at the latest");
+        .notes("was lost: it is claimed by bob@", "found out at the end at the latest, and by whom")
+        .notes(" until 20", "and until when");
+}
+
+/// What the shell says about itself when it is told to end: the time in milliseconds.
+const TELLS_WHEN: &str = "trap 'date +%s%3N > told; exit 0' TERM; touch ran; while :; do sleep 0.05; done";
+
+#[test]
+fn a_command_is_stopped_at_the_end_of_its_claim_while_a_renewal_waits_for_the_lock() {
+    let book = Book::new();
+    let running = start(&book, "alice", "1 --ttl 2s --on-lost stop", TELLS_WHEN);
+    has_made(&book, "ran");
+    // A program that keeps the lock, and is alive.
+    fs::create_dir(book.ledger().join("ledger.lock")).expect("it is free");
+    let said = running.wait().exits(79, "it was stopped");
+    said.notes("could not be renewed: timeout waiting for lock", "a renewal doesn't wait longer than the claim lasts")
+        .notes("was lost: it ended before it could be renewed; the command is being stopped\n", "and then it is over");
+    let last = book.event(*book.numbers().last().expect("there is the claim"));
+    let told = fs::read_to_string(book.dir().join("told")).expect("it was told to end");
+    let late = told.trim().parse::<i64>().expect("a number") - time(&last["expires_at"]).as_millisecond();
+    assert!((-1_000..2_500).contains(&late), "it was told {late} ms after the claim's end");
+    fs::remove_dir(book.ledger().join("ledger.lock")).expect("it is there");
+    book.run("bob", "claim take 1").exits(0, "nobody has it");
+}
+
+#[test]
+fn a_ledger_that_goes_away_takes_the_claim_with_it() {
+    for (words, then) in [("--on-lost stop", "is being stopped\n"), ("", "its success will be exit code 79\n")] {
+        let book = Book::new();
+        let script = "touch ran; while ! [ -e stop ]; do sleep 0.05; done";
+        let running = start(&book, "alice", &format!("1 --ttl 1s {words}"), script);
+        has_made(&book, "ran");
+        fs::rename(book.ledger(), book.dir().join("elsewhere")).expect("it is ours");
+        if words.is_empty() {
+            lokt_testkit::swarm::pause(std::time::Duration::from_millis(2_500));
+            put(&book.dir().join("stop"), "");
+        }
+        let said = running.wait().exits(79, "it ran on without a claim");
+        said.notes("could not be renewed: ", "why")
+            .notes("was lost: it ended before it could be renewed", "so")
+            .notes(then, "and what follows");
+        assert!(!book.ledger().exists(), "nothing is made in its place");
+    }
+}
+
+#[test]
+fn inside_its_own_claim_nothing_else_runs_under_it() {
+    let book = Book::new();
+    let ours = std::path::Path::new(crate::common::LOKT).parent().expect("it is in a directory").display().to_string();
+    let call = book.lokt("alice").args(["claim", "run", "1", "--", "lokt", "claim", "run", "1", "--", "touch", "ran"]);
+    let said = call.env("PATH", format!("{ours}:/usr/bin:/bin")).run().exits(2, "the inner one's answer");
+    said.notes("under the same owner name", "it says why");
+    assert!(!book.dir().join("ran").exists(), "nothing ran");
+    assert_eq!(kinds(&book), ["lock_acquired", "lock_released"], "the outer one's claim was its own to the end");
+}
+
+#[test]
+fn a_runner_that_was_stopped_beyond_its_claim_says_who_has_it_now() {
+    let book = Book::new();
+    let running = start(&book, "alice", "1 --ttl 1s", "touch ran; while ! [ -e stop ]; do sleep 0.05; done");
+    has_made(&book, "ran");
+    kill_process(pid_of(running.pid()), Signal::STOP).expect("it is ours");
+    book.run("bob", "claim take 1 --timeout 20s").exits(0, "nobody renews it");
+    put(&book.dir().join("stop"), "");
+    kill_process(pid_of(running.pid()), Signal::CONT).expect("it is ours");
+    running.wait().exits(79, "it ran on without a claim").notes("was lost: it is claimed by bob@", "who has it now");
+    book.run("carol", "claim take 1").exits(2, "it is bob's");
+}
+
+#[test]
+fn help_says_what_becomes_of_a_command_whose_runner_is_killed() {
+    let said = Book::none().run("a", "claim run --help").exits(0, "help");
+    let text = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("SIGKILL, the command goes on, nobody renews the claim"), "{said}");
 }
 
 #[test]

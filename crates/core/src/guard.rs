@@ -123,6 +123,13 @@ pub enum Warning {
         /// For how long.
         late_ms: u64,
     },
+    /// A lease that isn't revived ended before it was renewed.
+    Expired {
+        /// Which hold.
+        hold: usize,
+        /// The command is told to end.
+        stops: bool,
+    },
     /// A renewal failed; it will be tried again.
     RenewalFailed {
         /// Of which hold.
@@ -226,6 +233,8 @@ pub struct Guard {
     ties: Vec<Tie>,
     /// When each lease is to be renewed.
     renew_at: Vec<Option<u64>>,
+    /// When each lease is over for good; `None`: it can be revived as long as nobody else has it.
+    ends_at: Vec<Option<u64>>,
     /// At which of them a look is under way.
     looking: Vec<bool>,
     look_at: u64,
@@ -243,6 +252,7 @@ impl Guard {
             interval_ms: interval,
             ties: granted_ms.iter().map(|_| Tie::Held).collect(),
             renew_at: granted_ms.iter().map(|at| interval.map(|interval| at + interval)).collect(),
+            ends_at: granted_ms.iter().map(|_| None).collect(),
             looking: granted_ms.iter().map(|_| false).collect(),
             look_at: now_ms + LOOK_MS,
             kill_at: None,
@@ -262,14 +272,33 @@ impl Guard {
         self
     }
 
+    /// The same with leases that are lost when they end: whoever is late gets nothing back.
+    #[must_use]
+    pub fn ending_for_good(mut self, granted_ms: &[u64]) -> Self {
+        let Some(lease_ms) = self.lease_ms() else { return self };
+        self.ends_at = granted_ms.iter().map(|at| Some(at.saturating_add(lease_ms))).collect();
+        self
+    }
+
+    fn lease_ms(&self) -> Option<u64> {
+        self.manners.ttl_sec.map(|ttl_sec| ttl_sec.saturating_mul(1000))
+    }
+
+    /// May this lease's end be judged without asking? A renewal under way knows better, but a command that is to be stopped can't wait.
+    fn is_judged(&self, hold: usize) -> bool {
+        let stops = self.manners.on_lost == OnLost::Stop && self.stage == Stage::Running;
+        self.ties[hold] == Tie::Held || (self.ties[hold] == Tie::Renewing && stops)
+    }
+
     /// When to come back with a [`Event::Tick`] if nothing else happens; `None`: only something else will do.
     pub fn wake_at(&self) -> Option<u64> {
         let guards = matches!(self.stage, Stage::Running | Stage::Lingering(_));
         let held = |tie: &Tie| *tie == Tie::Held;
         let renewals = self.ties.iter().zip(&self.renew_at).filter(|(tie, _)| held(tie)).filter_map(|(_, at)| *at);
         let looks = self.ties.iter().any(held).then_some(self.look_at);
+        let ends = (0..self.ties.len()).filter(|hold| self.is_judged(*hold)).filter_map(|hold| self.ends_at[hold]);
         let kill = self.kill_at.filter(|_| self.stage == Stage::Running);
-        renewals.chain(looks).filter(|_| guards).chain(kill).min()
+        renewals.chain(looks).chain(ends).filter(|_| guards).chain(kill).min()
     }
 
     /// Something happened; what is to be done?
@@ -282,7 +311,7 @@ impl Guard {
                 self.looking[hold] = false;
                 // A look that fails is no evidence; the next one may not.
                 if let (Outcome::Lost(holder), Tie::Held | Tie::Renewing) = (outcome, self.ties[hold]) {
-                    self.lose(now_ms, hold, holder, &mut actions);
+                    self.lose(now_ms, hold, |stops| Warning::Lost { hold, holder, stops }, &mut actions);
                 }
             }
             Event::Signal { number, ends, from_terminal } => self.signal(number, ends, from_terminal, &mut actions),
@@ -316,6 +345,11 @@ impl Guard {
             actions.push(Action::Kill);
         }
         for hold in 0..self.ties.len() {
+            if self.ends_at[hold].is_some_and(|at| at <= now_ms) && self.is_judged(hold) {
+                self.lose(now_ms, hold, |stops| Warning::Expired { hold, stops }, actions);
+            }
+        }
+        for hold in 0..self.ties.len() {
             if self.ties[hold] == Tie::Held && self.renew_at[hold].is_some_and(|at| at <= now_ms) {
                 self.ties[hold] = Tie::Renewing;
                 actions.push(Action::Renew(hold));
@@ -343,9 +377,11 @@ impl Guard {
             _ if self.ties[hold] != Tie::Held => {}
             Outcome::Kept { late_ms } => {
                 self.renew_at[hold] = Some(began_ms + interval_ms);
+                let lease_ms = self.lease_ms().unwrap_or(u64::MAX);
+                self.ends_at[hold] = self.ends_at[hold].map(|_| began_ms.saturating_add(lease_ms));
                 actions.extend(late_ms.map(|late_ms| Action::Warn(Warning::Late { hold, late_ms })));
             }
-            Outcome::Lost(holder) => self.lose(now_ms, hold, holder, actions),
+            Outcome::Lost(holder) => self.lose(now_ms, hold, |stops| Warning::Lost { hold, holder, stops }, actions),
             // There is no next try, and the release will tell what is wrong.
             Outcome::Failed(_) if matches!(self.stage, Stage::Closing(_)) => {}
             Outcome::Failed(why) => {
@@ -356,14 +392,15 @@ impl Guard {
         }
     }
 
-    fn lose(&mut self, now_ms: u64, hold: usize, holder: Option<Box<Holder>>, actions: &mut Vec<Action>) {
+    fn lose(&mut self, now_ms: u64, hold: usize, say: impl FnOnce(bool) -> Warning, actions: &mut Vec<Action>) {
         self.ties[hold] = if self.ties[hold] == Tie::Renewing { Tie::LostRenewing } else { Tie::Lost };
         let stops = self.manners.on_lost == OnLost::Stop && self.stage == Stage::Running;
-        actions.push(Action::Warn(Warning::Lost { hold, holder, stops }));
-        if stops && !self.lost {
+        let first = !self.lost;
+        if stops && first {
             self.kill_at = Some(now_ms + KILL_AFTER_MS);
             actions.push(Action::Terminate);
         }
+        actions.push(Action::Warn(say(stops)));
         self.lost = true;
     }
 

@@ -6,6 +6,7 @@ mod common {
 mod guarded {
     pub(crate) mod books;
     mod endings;
+    mod firm;
     pub(crate) mod orders;
     mod tables;
 

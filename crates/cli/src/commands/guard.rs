@@ -250,6 +250,8 @@ fn warning(lokt: &Lokt, notice: &Notice<'_>, on_lost: OnLost) -> String {
             let late = duration::show(Duration::from_millis(*late_ms));
             format!("lock {name} was renewed late: its lease had been over for {late}; nobody took it meanwhile")
         }
+        // Of claims only: a lock's lease is revived as long as nobody else has it.
+        Warning::Expired { .. } => format!("lock {name} was lost: it has expired"),
         Warning::RenewalFailed { why, .. } => format!("lock renewal failed: {}; it is tried again", clean(why)),
         Warning::Lost { holder, stops, .. } => {
             let who = match holder {

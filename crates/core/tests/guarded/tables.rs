@@ -274,7 +274,7 @@ mod stopping {
         let mut guard = guard(manners, holds);
         guard.step(LOOK_MS, TICK);
         let actions = guard.step(LOOK_MS, looked(0, lost()));
-        assert_eq!(actions, [says_lost(0, true), Action::Terminate], "the command is told to end at once");
+        assert_eq!(actions, [Action::Terminate, says_lost(0, true)], "the command is told to end at once");
         guard
     }
 
@@ -326,7 +326,7 @@ mod stopping {
         let mut guard = guard(STOP, 1);
         guard.step(HALF_MS, TICK);
         let actions = guard.step(HALF_MS, renewed(0, HALF_MS, lost()));
-        assert_eq!(actions, [says_lost(0, true), Action::Terminate]);
+        assert_eq!(actions, [Action::Terminate, says_lost(0, true)]);
     }
 
     #[test]

@@ -4,18 +4,22 @@ use std::io;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use lokt_core::denial::Holder;
 use lokt_core::guard::{Ended, Guard, Manners, OnLost, Outcome, RENEW_MS_MIN};
 use lokt_core::ledger::claiming::Refused;
 use lokt_core::ledger::seq::Seq;
+use lokt_core::liveness::Process;
+use lokt_core::time::Moment;
 
 use super::Notice;
 use super::kept::{Kept, Minded};
 use super::shell::Shell;
-use crate::ledger::{ClaimTerms, Claimed, Claiming, Ledger, Releasing};
+use crate::error::Error;
+use crate::ledger::{ClaimEntry, ClaimTerms, Claimed, Claiming, Ledger, LockPatience, Releasing};
 use crate::locks::Said;
-use crate::sys::machine::{Linux, Machine};
+use crate::sys::machine::{Linux, Machine, ProcessStat};
 use crate::sys::signals::Inbox;
 use crate::sys::spawn::spawn;
 use crate::wait::Alarm as _;
@@ -33,14 +37,38 @@ struct Held {
     node: String,
     token: Seq,
     ttl_sec: u64,
+    /// From when on it lasts that long, by `CLOCK_BOOTTIME`.
+    began_ms: u64,
     force: bool,
+}
+
+/// Time that goes on while the machine sleeps: a claim's does.
+struct BootTime;
+
+impl Machine for BootTime {
+    fn now(&self) -> Moment {
+        let now = Linux.now();
+        Moment { monotonic_ms: now.boottime_ms, ..now }
+    }
+
+    fn random(&self) -> io::Result<u128> {
+        Linux.random()
+    }
+
+    fn process(&self, pid: i64) -> Option<ProcessStat> {
+        Linux.process(pid)
+    }
+
+    fn process_in(&self, space: u64, pid: i64, start: i64) -> Process {
+        Linux.process_in(space, pid, start)
+    }
 }
 
 impl ClaimGuard {
     /// Looks after a claim that was just made. `force` as it was then.
     pub fn new(ledger: Ledger, claimed: &Claimed, force: bool) -> Self {
         let (node, token, ttl_sec) = (claimed.node.clone(), claimed.token, claimed.ttl_sec);
-        Self { held: Some(Held { ledger, node, token, ttl_sec, force }) }
+        Self { held: Some(Held { ledger, node, token, ttl_sec, began_ms: claimed.at.boottime_ms, force }) }
     }
 
     /// Runs `command` and gives the claim back when it has ended. Gives the code to exit with; an error is one of starting it.
@@ -60,13 +88,14 @@ impl ClaimGuard {
             return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
         }
         let own_group = on_lost == OnLost::Stop;
-        let machine: Arc<dyn Machine> = Arc::new(Linux);
-        let began_ms = machine.now().monotonic_ms;
+        let machine: Arc<dyn Machine> = Arc::new(BootTime);
+        let began_ms = held.began_ms;
         let pid = spawn(command, own_group, inbox.before())?;
         let manners = Manners { ttl_sec: Some(held.ttl_sec), on_lost, until_all: false };
         // Two renewals may fail before the lease is over.
         let interval_ms = (held.ttl_sec.saturating_mul(1000) / 3).max(RENEW_MS_MIN);
-        let guard = Guard::new(manners, &[began_ms], began_ms).renewing_every(interval_ms);
+        let guard = Guard::new(manners, &[began_ms], machine.now().monotonic_ms);
+        let guard = guard.renewing_every(interval_ms).ending_for_good(&[began_ms]);
         let kept: Option<Box<dyn Kept>> = self.held.take().map(|held| Box::new(held) as _);
         let mut shell = Shell::new(machine, vec![kept], pid, own_group);
         shell.pass_foreground();
@@ -83,6 +112,11 @@ impl Drop for ClaimGuard {
 }
 
 impl Held {
+    /// When a lease that began then ends.
+    fn ends_ms(&self, began_ms: u64) -> u64 {
+        began_ms.saturating_add(self.ttl_sec.saturating_mul(1000))
+    }
+
     fn terms(&self) -> ClaimTerms {
         ClaimTerms { ttl_sec: Some(self.ttl_sec), force: self.force, ..ClaimTerms::default() }
     }
@@ -90,15 +124,37 @@ impl Held {
     fn give_back(&self) -> Said<Outcome> {
         match self.ledger.release(&self.node, Some(self.token), &self.terms()) {
             Ok(Said { value: Releasing::Released { .. }, warnings }) => said(Outcome::Kept { late_ms: None }, warnings),
-            Ok(Said { value: Releasing::Denied(refused), warnings }) => said(lost(&refused), warnings),
+            Ok(Said { value: Releasing::Denied(refused), warnings }) => said(self.lost(&refused), warnings),
             Err(error) => said(Outcome::Failed(error.to_string()), Vec::new()),
         }
+    }
+
+    /// It isn't ours any more.
+    fn lost(&self, refused: &Refused) -> Outcome {
+        let holder = match refused {
+            Refused::Hold(denial) => denial.holder().cloned(),
+            Refused::NoSuchNode | Refused::NotAvailable(_) => None,
+        };
+        // A token that isn't current says nothing about whose is.
+        let holder = holder.or_else(|| self.entry().ok()?.map(|entry| entry.holder));
+        Outcome::Lost(holder.map(Box::new))
+    }
+
+    /// Who has the node.
+    fn entry(&self) -> Result<Option<ClaimEntry>, Error> {
+        let claims = self.ledger.claims()?.value;
+        Ok(claims.into_iter().find(|entry| entry.node == self.node && entry.lock_file.is_none()))
+    }
+
+    fn is_ours(&self, holder: &Holder) -> bool {
+        holder.hold.token.is_some_and(|token| token.get() == self.token.get())
     }
 }
 
 impl Kept for Held {
     fn minded(&self) -> Arc<dyn Minded> {
-        Arc::new(Minder { held: self.clone(), seen: AtomicU64::new(0) })
+        let ends_ms = AtomicU64::new(self.ends_ms(self.began_ms));
+        Arc::new(Minder { held: self.clone(), seen: AtomicU64::new(0), ends_ms })
     }
 
     fn release(self: Box<Self>) -> Said<Outcome> {
@@ -111,6 +167,17 @@ struct Minder {
     held: Held,
     /// Up to this event it was ours.
     seen: AtomicU64,
+    /// Until then at least it lasts.
+    ends_ms: AtomicU64,
+}
+
+impl Minder {
+    /// Waits for the ledger's lock no longer than the claim lasts, and leaves time for another try.
+    fn patience(&self, now_ms: u64) -> LockPatience {
+        let left_ms = self.ends_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
+        let patience = LockPatience::default();
+        LockPatience { timeout: patience.timeout.min(Duration::from_millis(left_ms / 4 * 3)), ..patience }
+    }
 }
 
 impl Minded for Minder {
@@ -120,9 +187,14 @@ impl Minded for Minder {
 
     fn renew(&self) -> Said<Outcome> {
         let held = &self.held;
-        match held.ledger.extend(&held.node, Some(held.token), &held.terms()) {
-            Ok(Said { value: Claiming::Claimed(_), warnings }) => said(Outcome::Kept { late_ms: None }, warnings),
-            Ok(Said { value: Claiming::Denied { refused, .. }, warnings }) => said(lost(&refused), warnings),
+        let now_ms = held.ledger.now().boottime_ms;
+        let ledger = held.ledger.clone().patient(self.patience(now_ms));
+        match ledger.extend(&held.node, Some(held.token), &held.terms()) {
+            Ok(Said { value: Claiming::Claimed(_), warnings }) => {
+                self.ends_ms.store(held.ends_ms(now_ms), Ordering::Relaxed);
+                said(Outcome::Kept { late_ms: None }, warnings)
+            }
+            Ok(Said { value: Claiming::Denied { refused, .. }, warnings }) => said(held.lost(&refused), warnings),
             Ok(Said { value: Claiming::Interrupted, .. }) => unreachable!("nothing is waited for"),
             Err(error) => said(Outcome::Failed(error.to_string()), Vec::new()),
         }
@@ -136,28 +208,20 @@ impl Minded for Minder {
             Ok(head) => head.value,
             Err(error) => return Outcome::Failed(error.to_string()),
         };
-        let claims = match held.ledger.claims() {
-            Ok(claims) => claims.value,
-            Err(error) => return Outcome::Failed(error.to_string()),
-        };
-        let ours = |holder: &Holder| holder.hold.token.is_some_and(|token| token.get() == held.token.get());
-        match claims.into_iter().find(|entry| entry.node == held.node && entry.lock_file.is_none()) {
-            Some(entry) if ours(&entry.holder) => {
+        match held.entry() {
+            Ok(Some(entry)) if held.is_ours(&entry.holder) => {
                 self.seen.store(head, Ordering::Relaxed);
                 Outcome::Kept { late_ms: None }
             }
-            other => Outcome::Lost(other.map(|entry| Box::new(entry.holder))),
+            Ok(other) => Outcome::Lost(other.map(|entry| Box::new(entry.holder))),
+            Err(error) => Outcome::Failed(error.to_string()),
         }
     }
-}
 
-/// It isn't ours any more.
-fn lost(refused: &Refused) -> Outcome {
-    let holder = match refused {
-        Refused::Hold(denial) => denial.holder().cloned(),
-        Refused::NoSuchNode | Refused::NotAvailable(_) => None,
-    };
-    Outcome::Lost(holder.map(Box::new))
+    fn successor(&self) -> Option<Holder> {
+        let holder = self.held.entry().ok()??.holder;
+        (holder.lives() && !self.held.is_ours(&holder)).then_some(holder)
+    }
 }
 
 fn said(value: Outcome, warnings: Vec<String>) -> Said<Outcome> {

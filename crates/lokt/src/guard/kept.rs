@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lokt_core::denial::Holder;
 use lokt_core::guard::Outcome;
 
 use crate::grasp::{Grasp, Proof};
@@ -30,6 +31,10 @@ pub(super) trait Minded: Send + Sync {
     fn renew(&self) -> Said<Outcome>;
     /// Is it still ours? Cheap, and in nobody's way.
     fn look(&self) -> Outcome;
+    /// Its time was over before it could be renewed. Who has it now?
+    fn successor(&self) -> Option<Holder> {
+        None
+    }
 }
 
 impl Kept for Grasp {

@@ -214,15 +214,17 @@ impl Shell {
                 None
             }
             Action::Warn(warning) => {
+                let warning = self.with_successor(warning);
                 let about = match &warning {
                     Warning::Late { hold, .. }
+                    | Warning::Expired { hold, .. }
                     | Warning::RenewalFailed { hold, .. }
                     | Warning::Lost { hold, .. }
                     | Warning::ReleaseFailed { hold, .. }
                     | Warning::Beside { hold, .. } => *hold,
                     Warning::LeftBehind => 0,
                 };
-                if matches!(warning, Warning::Lost { .. }) {
+                if matches!(warning, Warning::Lost { .. } | Warning::Expired { .. }) {
                     self.lost.push(about);
                 }
                 tell(&Notice { name: self.minded[about].name(), warning: &warning });
@@ -244,6 +246,17 @@ impl Shell {
                 Event::Released { hold, outcome }
             }),
             Action::Finish(_) => None,
+        }
+    }
+
+    /// What expired may be somebody else's by now, and that says more.
+    fn with_successor(&self, warning: Warning) -> Warning {
+        match warning {
+            Warning::Expired { hold, stops } => match self.minded[hold].successor() {
+                Some(holder) => Warning::Lost { hold, holder: Some(Box::new(holder)), stops },
+                None => warning,
+            },
+            _ => warning,
         }
     }
 

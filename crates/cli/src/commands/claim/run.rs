@@ -5,13 +5,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use lokt::ledger::{ClaimTerms, Claiming};
+use lokt::sys::machine::{Linux, Machine as _};
 use lokt::{ClaimGuard, Notice, OnLost, Warning};
 
 use super::super::guard::{WhenLost, cant_run};
 use super::super::ledger::place::Place;
 use super::super::waiting::{inbox, interrupted_at};
 use super::denied;
-use super::holder::claimant;
+use super::holder::{claimant, until};
 use super::take::claim;
 use crate::args::{lease_seconds, parse_timeout, parse_ttl, waiting_time};
 use crate::context;
@@ -23,7 +24,9 @@ use crate::show::{clean, quoted};
 #[derive(clap::Parser)]
 #[command(
     after_help = "The command gets LOKT_CLAIM_NODE, LOKT_CLAIM_TOKEN and LOKT_LEDGER_DIR in its environment. The claim is renewed while \
-    it runs. The exit code is the command's."
+    it runs. The exit code is the command's.\n\n\
+    It runs only under a claim that it made itself: one that the same owner has already, in another process, keeps it out (exit code 2). \
+    If lokt itself is killed with SIGKILL, the command goes on, nobody renews the claim, and it ends after its --ttl."
 )]
 pub(crate) struct Args {
     /// The node
@@ -97,20 +100,22 @@ fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {
     let node = quoted(notice.name);
     match notice.warning {
         Warning::Late { .. } => format!("the claim on node {node} was renewed late"),
+        Warning::Expired { stops, .. } => {
+            let then = what_follows(*stops, on_lost);
+            format!("the claim on node {node} was lost: it ended before it could be renewed{then}")
+        }
         Warning::RenewalFailed { why, .. } => {
             format!("the claim on node {node} could not be renewed: {}; it is tried again", clean(why))
         }
         Warning::Lost { holder, stops, .. } => {
             let who = match holder {
-                Some(holder) if holder.lives() => format!("it is claimed by {} now", claimant(&holder.hold)),
+                Some(holder) if holder.lives() => {
+                    format!("it is claimed by {} {}", claimant(&holder.hold), until(holder, Linux.now().wall))
+                }
                 Some(_) => "it has expired".to_owned(),
                 None => "nobody has it any more".to_owned(),
             };
-            let then = match (stops, on_lost) {
-                (true, _) => "; the command is being stopped",
-                (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
-                (false, _) => "; the command goes on",
-            };
+            let then = what_follows(*stops, on_lost);
             format!("the claim on node {node} was lost: {who}{then}")
         }
         Warning::ReleaseFailed { why, .. } => {
@@ -118,5 +123,14 @@ fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {
         }
         Warning::LeftBehind => "not waiting for what the command left behind".to_owned(),
         Warning::Beside { what, .. } => clean(what),
+    }
+}
+
+/// What a lost claim means to the command.
+fn what_follows(stops: bool, on_lost: OnLost) -> &'static str {
+    match (stops, on_lost) {
+        (true, _) => "; the command is being stopped",
+        (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
+        (false, _) => "; the command goes on",
     }
 }
