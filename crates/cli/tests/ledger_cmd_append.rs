@@ -108,7 +108,7 @@ fn no_events_or_no_file_is_an_error_that_says_so() {
 fn somebody_who_sits_at_a_terminal_is_told_how_to_give_events() {
     let book = Book::new();
     let start = lokt_testkit::session::Start {
-        words: vec![crate::common::LOKT, "ledger", "append"],
+        words: vec![LOKT, "ledger", "append"],
         env: vec![("LOKT_OWNER", "a".to_owned())],
         dir: book.dir(),
     };
@@ -263,7 +263,7 @@ fn a_directory_that_cannot_be_written_to_fails_at_once() {
     let book = Book::with(1);
     let script = r#"mount --bind ledger ledger && mount -o remount,bind,ro ledger && exec "$0" ledger append '{"type":"x"}' "$@""#;
     for words in [&[][..], &["--json"]] {
-        let call = crate::common::Call::new("unshare").args(["--mount", "sh", "-c", script, crate::common::LOKT]);
+        let call = crate::common::Call::new("unshare").args(["--mount", "sh", "-c", script, LOKT]);
         let said = call.args(words).cwd(book.dir()).run().exits(1, "the system says no");
         assert!(format!("{}{}", said.stdout, said.stderr).contains("Read-only file system"), "it says why{said}");
     }
