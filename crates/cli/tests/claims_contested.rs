@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use lokt_testkit::chronicle::{Chronicle, note, number_of};
-use lokt_testkit::swarm::{Swarm, now_ms, pause, put};
+use lokt_testkit::swarm::{Over, Swarm, now_ms, pause, put};
 use serde_json::Value;
 
 const LOKT: &str = env!("CARGO_BIN_EXE_lokt");
@@ -54,6 +54,7 @@ fn claims_on_a_long_ledger_succeed_20_of_20_times_beside_a_writer() {
     }
     let (done, written) = (AtomicBool::new(false), AtomicUsize::new(0));
     let longest_ms = thread::scope(|scope| {
+        let _over = Over(&done);
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 chronicle.append(&format!("beside-{}-", written.fetch_add(1, Ordering::Relaxed)));
@@ -72,7 +73,6 @@ fn claims_on_a_long_ledger_succeed_20_of_20_times_beside_a_writer() {
             assert_eq!(chronicle.run("a", &fenced).code, Some(0), "{node}: under its token something is appended");
             assert_eq!(chronicle.run("a", &["claim", "release", &node]).code, Some(0), "{node} is released");
         }
-        done.store(true, Ordering::Relaxed);
         longest_ms
     });
     let written = written.into_inner();

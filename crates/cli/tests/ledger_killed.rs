@@ -81,8 +81,7 @@ fn write_on(chronicle: &Chronicle, writer: usize, end_ms: u64, killed: &AtomicUs
         let took_ms = now_ms() - began_ms;
         match ended.code {
             Some(0) if many => {
-                let last = number_of(&ended);
-                let first = last + 1 - BATCH;
+                let first = number_of(&ended);
                 acks.extend((0..BATCH).map(|nth| Ack { number: first + nth, text: said(&format!("{text}{nth}-")) }));
             }
             Some(0) => acks.push(Ack { number: number_of(&ended), text: said(&text) }),

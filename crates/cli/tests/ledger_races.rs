@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lokt_testkit::chronicle::{Chronicle, number_of};
 use lokt_testkit::strace::{Call, calls, delayed_at};
-use lokt_testkit::swarm::{Ended, Swarm, in_parallel, pause};
+use lokt_testkit::swarm::{Ended, Over, Swarm, in_parallel, pause};
 use serde_json::Value;
 
 use crate::common::LOKT;
@@ -39,6 +39,7 @@ fn an_expired_claim_is_ended_and_the_next_one_made_with_nobody_in_between() {
     }
     let done = AtomicBool::new(false);
     let tokens = thread::scope(|scope| {
+        let _over = Over(&done);
         for writer in 0..3 {
             let (chronicle, done) = (&chronicle, &done);
             scope.spawn(move || {
@@ -57,9 +58,7 @@ fn an_expired_claim_is_ended_and_the_next_one_made_with_nobody_in_between() {
             assert_eq!(json(&ended)["previous_owner"], "gone", "{node}: from whom: {ended:?}");
             (number, number_of(&ended))
         };
-        let tokens: Vec<(u64, u64)> = (1..=NODES).map(take).collect();
-        done.store(true, Ordering::Relaxed);
-        tokens
+        (1..=NODES).map(take).collect::<Vec<(u64, u64)>>()
     });
     for (number, token) in tokens {
         let (reaped, taken) = (event(&chronicle, token - 1), event(&chronicle, token));

@@ -158,7 +158,7 @@ fn verify_names_the_place_where_a_chain_was_tampered_with() {
         let mut words = "ledger verify".to_owned();
         if case.needs_checkpoint {
             book.run("a", &words).exits(0, &format!("{title}: nothing shows without the checkpoint"));
-            words += &format!(" --checkpoint {checkpoint}");
+            words = format!("{words} --checkpoint {checkpoint}");
         }
         let text = book.run("a", &words).exits(65, &format!("{title}: it is noticed"));
         let text = text.says(&format!("[FAIL]  {}: ", case.code), &format!("{title}: which check found it"));
