@@ -28,7 +28,9 @@ pub(crate) fn map<A: Sync, B: Send>(items: &[A], work: impl Fn(&A) -> B + Sync) 
         done
     };
     let mut done = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
+        // Where no thread can be had, the others do its work.
+        let other = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
+        let others: Vec<_> = (1..threads).filter_map(other).collect();
         let mut done = some();
         done.extend(others.into_iter().flat_map(|thread| thread.join().expect("the work does not panic")));
         done

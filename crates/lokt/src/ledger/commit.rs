@@ -10,6 +10,7 @@
 //! then it is acknowledged.
 
 use std::io;
+use std::thread;
 
 use lokt_core::ledger::chain::Leaf;
 use lokt_core::ledger::draft::{Added, Draft};
@@ -35,6 +36,9 @@ const ATTEMPTS_MAX: usize = 3;
 const FRESH_MS: u64 = 100;
 /// So many events after the cache, it is worth a lock to keep what was read.
 const WORTH_KEEPING: u64 = 256;
+
+/// So many names aren't made in the time that a thread takes to start.
+const WORTH_A_THREAD: usize = 64;
 
 /// What a composer must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -176,8 +180,7 @@ impl Ledger {
                 return Ok(Outcome::Nothing);
             };
             let (first, last) = (*first, *last);
-            self.keep_events(&published.events);
-            self.disk.sync_dir("").map_err(|error| self.not_durable(first, last, &error))?;
+            self.keep_and_sync(&published.events).map_err(|error| self.not_durable(first, last, &error))?;
             self.is_still_here(Some(first))?;
             if published.lost_lock {
                 self.see_them_out().map_err(|error| self.not_known(first, last, &error))?;
@@ -196,6 +199,21 @@ impl Ledger {
         }
         let message = format!("another program replaces events in {} as soon as they are there", self.path.display());
         Err(Error::new(ErrorKind::Busy, message).hint("`lokt ledger verify` names what was replaced"))
+    }
+
+    /// Makes events that were just published durable, and gives them their second names, which needn't be.
+    fn keep_and_sync(&self, events: &[(Seq, Stamp)]) -> io::Result<()> {
+        if events.len() < WORTH_A_THREAD {
+            self.keep_events(events);
+            return self.disk.sync_dir("");
+        }
+        // Many names take as long as the sync of a directory.
+        thread::scope(|scope| {
+            if thread::Builder::new().spawn_scoped(scope, || self.keep_events(events)).is_err() {
+                self.keep_events(events);
+            }
+            self.disk.sync_dir("")
+        })
     }
 
     /// Prepares outside, publishes inside.
