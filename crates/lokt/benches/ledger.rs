@@ -181,6 +181,7 @@ fn batch(place: &Path) -> Vec<Row> {
 }
 
 /// Every event is read and folded, as by the first command that asks for claims.
+#[expect(clippy::disallowed_methods, reason = "a benchmark takes the cache away")]
 fn replay(place: &Path) -> Vec<Row> {
     let ours = ledger(place, "ledger", LONG);
     let cache = place.join("ledger/ledger/.lokt/fold.json");
@@ -220,6 +221,7 @@ fn ledger(place: &Path, name: &str, count: u64) -> Ledger {
 }
 
 /// Files as a ledger has them.
+#[expect(clippy::disallowed_methods, reason = "nobody reads them before they are whole")]
 fn fill(dir: &Path, count: u64) {
     for number in 1..=count {
         fs::write(dir.join(file_name(number)), event(number)).expect("the disk works");
