@@ -301,7 +301,8 @@ fn a_key_that_may_be_in_what_cannot_be_read_is_told() {
 /// Nothing but speed depends on the list of keys, whatever somebody puts there.
 #[test]
 fn an_odd_list_of_keys_costs_neither_memory_nor_truth() {
-    let odd: [(&str, fn(&Path)); 4] = [
+    type Spoil = fn(&Path);
+    let odd: [(&str, Spoil); 4] = [
         ("gigabytes of holes", |path| {
             let file = fs::File::options().append(true).open(path).expect("it is there");
             file.set_len(4 << 30).expect("holes cost nothing");

@@ -285,7 +285,6 @@ fn whatever_is_appended_the_native_program_still_reads_the_ledger() {
         r#"{"type":"node_created","node":[]}"#,
         r#"{"type":"node_created","node":{"id":"2"}}"#,
         r#"{"type":"challenge_resolved","challenge_id":"none"}"#,
-        r#"{"type":"challenge_raised","challenge_id":"c","severity":"terrible"}"#,
         r#"{"type":"proof_initialized","conjecture":7}"#,
         r#"{"type":"lock_acquired","node_id":"1","owner":"a","expires_at":"2030-01-01T00:00:00Z"}"#,
         r#"{"type":"lock_released","node_id":"1","owner":"a"}"#,

@@ -40,6 +40,9 @@ const REPLAYS: usize = 9;
 /// What a writer process is told to be by its first argument.
 const WRITER: &str = "write-until-told";
 
+/// Measures something in a directory of its own.
+type Measure = fn(&Path) -> Vec<Row>;
+
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     if words.first().is_some_and(|word| word == WRITER) {
@@ -47,14 +50,15 @@ fn main() {
     }
     // Below the target directory, so that it is the disk that is measured and not a temp file system.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory is writable");
-    let rows: [(&str, fn(&Path) -> Vec<Row>); 4] =
-        [("append", append), ("writers", writers), ("batch", batch), ("replay", replay)];
+    let rows: [(&str, Measure); 4] = [("append", append), ("writers", writers), ("batch", batch), ("replay", replay)];
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
     say("| what | | against | | ratio | budget |\n| --- | --- | --- | --- | --- | --- |");
     for (name, measure) in rows.into_iter().filter(|(name, _)| wanted(name)) {
         let place = dir.path().join(name);
         fs::create_dir(&place).expect("it is new");
-        measure(&place).iter().for_each(|row| say(&row.to_string()));
+        for row in measure(&place) {
+            say(&row.to_string());
+        }
         fs::remove_dir_all(&place).expect("it is ours");
     }
 }
@@ -95,7 +99,9 @@ fn append(place: &Path) -> Vec<Row> {
     let mut times = [const { Vec::new() }; 4];
     let event = draft(1);
     for _ in 0..APPENDS {
-        next.iter_mut().for_each(|next| *next += 1);
+        for next in &mut next {
+            *next += 1;
+        }
         times[0].push(timed(|| append_one(&short, &event)));
         times[1].push(timed(|| bare_short.append(next[0])));
         times[2].push(timed(|| append_one(&long, &event)));

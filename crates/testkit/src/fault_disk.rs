@@ -182,11 +182,13 @@ impl Disk for FaultDisk {
 
     fn each_name(&self, dir: &str, see: &mut dyn FnMut(&str)) -> io::Result<()> {
         let names = self.run(|| {
-            let mut names = Vec::new();
+            let mut names: Vec<String> = Vec::new();
             self.inner.each_name(dir, &mut |name| names.push(name.to_owned()))?;
             Ok(names)
         })?;
-        names.iter().for_each(|name: &String| see(name));
+        for name in &names {
+            see(name);
+        }
         Ok(())
     }
 

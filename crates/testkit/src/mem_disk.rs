@@ -139,6 +139,12 @@ impl MemDisk {
     }
 }
 
+/// What is under a path: files and directories, each with its path below and its number.
+struct Tree {
+    files: Vec<(String, u64)>,
+    dirs: Vec<(String, u64)>,
+}
+
 impl State {
     fn new_file(&mut self, bytes: &[u8]) -> u64 {
         self.next_ino += 1;
@@ -174,7 +180,7 @@ impl State {
     }
 
     /// What is under `path`, taken out: a file, or a directory with what is in it, each with its path below.
-    fn take_out(&mut self, path: &str) -> io::Result<(Vec<(String, u64)>, Vec<(String, u64)>)> {
+    fn take_out(&mut self, path: &str) -> io::Result<Tree> {
         if !self.is_taken(path) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -186,10 +192,10 @@ impl State {
             map.retain(|name, _| !below(name));
             out
         };
-        Ok((cut(&mut self.names), cut(&mut self.dirs)))
+        Ok(Tree { files: cut(&mut self.names), dirs: cut(&mut self.dirs) })
     }
 
-    fn put_in(&mut self, path: &str, (files, dirs): (Vec<(String, u64)>, Vec<(String, u64)>)) {
+    fn put_in(&mut self, path: &str, Tree { files, dirs }: Tree) {
         self.names.extend(files.into_iter().map(|(rest, ino)| (format!("{path}{rest}"), ino)));
         self.dirs.extend(dirs.into_iter().map(|(rest, ino)| (format!("{path}{rest}"), ino)));
     }

@@ -183,7 +183,7 @@ impl Ledger {
             self.keep_and_sync(&published.events).map_err(|error| self.not_durable(first, last, &error))?;
             self.is_still_here(Some(first))?;
             if published.lost_lock {
-                self.see_them_out().map_err(|error| self.not_known(first, last, &error))?;
+                self.see_them_out().map_err(|error| not_known(first, last, &error))?;
             }
             let lost = self.replaced(&published)?;
             if lost.is_empty() {
@@ -513,18 +513,17 @@ impl Ledger {
         Error::io(&attempt, &self.at(&self.file(next)), error)
     }
 
-    fn not_known(&self, first: Seq, last: Seq, error: &Error) -> Error {
-        let which = if first == last { format!("event {first} is") } else { format!("events {first} to {last} are") };
-        let message = format!(
-            "{which} written, but the lock was taken away meanwhile, and whoever has it may replace that: {error}"
-        );
-        Error::new(ErrorKind::Busy, message).hint("an append with --id can be repeated without writing it twice")
-    }
-
     fn not_durable(&self, first: Seq, last: Seq, error: &io::Error) -> Error {
         let which = if first == last { format!("event {first} is") } else { format!("events {first} to {last} are") };
         let message =
             format!("{which} written, but may not survive a power cut: sync {}: {error}", self.path.display());
         Error::new(ErrorKind::Io, message).hint("an append with --id can be repeated without writing it twice")
     }
+}
+
+fn not_known(first: Seq, last: Seq, error: &Error) -> Error {
+    let which = if first == last { format!("event {first} is") } else { format!("events {first} to {last} are") };
+    let message =
+        format!("{which} written, but the lock was taken away meanwhile, and whoever has it may replace that: {error}");
+    Error::new(ErrorKind::Busy, message).hint("an append with --id can be repeated without writing it twice")
 }

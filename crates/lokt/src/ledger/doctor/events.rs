@@ -6,7 +6,6 @@ use lokt_core::ledger::proof::Proof;
 use lokt_core::ledger::seq::{Seq, Style};
 
 use super::{Finding, Repair};
-use crate::error::Error;
 use crate::ledger::Ledger;
 use crate::ledger::answers::{Fix, Progress};
 use crate::ledger::census::Names;
@@ -33,7 +32,7 @@ impl Ledger {
         names: &Names,
         warnings: &mut Vec<String>,
         progress: &mut Progress<'_>,
-    ) -> Result<Vec<Finding>, Error> {
+    ) -> Vec<Finding> {
         let look = Look::new(self);
         warnings.extend(look.warning.clone());
         let mut findings = Vec::new();
@@ -69,7 +68,7 @@ impl Ledger {
         };
         findings.iter_mut().filter(dependent).for_each(|finding| finding.leave(DEPENDENT));
         findings.sort_by_key(|finding| finding.problem.seq);
-        Ok(findings)
+        findings
     }
 
     /// A gap, cut where events of ours can be brought back.

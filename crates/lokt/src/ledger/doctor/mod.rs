@@ -84,7 +84,7 @@ impl Ledger {
     ) -> Result<Vec<Finding>, Error> {
         let names = self.names()?;
         let mut findings = self.temp_findings(from)?;
-        findings.extend(self.event_findings(&names, warnings, progress)?);
+        findings.extend(self.event_findings(&names, warnings, progress));
         findings.extend(self.mode_finding(&names));
         findings.extend(names.strays.iter().map(|(name, oddity)| Finding::only(stray(self, name, *oddity))));
         findings.extend(self.lock_file_findings()?);
