@@ -58,6 +58,7 @@ mod ledger_peers_writing;
 mod ledger_races;
 mod ledger_round_trip;
 mod ledger_sharing;
+mod ledger_speed;
 mod ledger_takeover;
 mod ledger_tampered;
 mod ledger_users;
