@@ -20,16 +20,16 @@ use lokt_core::ledger::stored::Stored;
 use lokt_core::time::Moment;
 
 use super::Ledger;
-use super::answers::{Progress, Slot};
+use super::answers::Progress;
+use super::failures::not_known;
 use super::fold::Folder;
 use super::head::Head;
-use super::inside::Inside;
 use super::prepared::Prepared;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::Stamp;
 
 /// So often somebody who ignores the lock may be faster before it is no accident.
-const RERUNS_MAX: usize = 3;
+pub(super) const RERUNS_MAX: usize = 3;
 /// So often an event may be replaced before it is acknowledged.
 const ATTEMPTS_MAX: usize = 3;
 /// What was decided this long ago is decided anew.
@@ -403,7 +403,7 @@ impl Ledger {
     }
 
     /// Publishes what is prepared after `head`. Gives the numbers and files of those that have their names, and what ended it early.
-    fn publish_all(&self, prepared: &Prepared<'_>, head: &Head) -> (Vec<(Seq, Stamp)>, io::Result<()>) {
+    pub(super) fn publish_all(&self, prepared: &Prepared<'_>, head: &Head) -> (Vec<(Seq, Stamp)>, io::Result<()>) {
         let mut events = Vec::with_capacity(prepared.events.len());
         for nth in 0..prepared.events.len() {
             let seq = Seq::new(head.seq + 1 + nth as u64);
@@ -418,46 +418,6 @@ impl Ledger {
             }
         }
         (events, Ok(()))
-    }
-
-    /// Fills the number that a writer whose lock was taken over was about to use: what it puts there when it comes back replaces nothing
-    /// of ours. Always a new number, even if the head is a filler already: that one may have been for another writer.
-    pub(super) fn fill(&self, head: &mut Head) -> Result<Seq, Error> {
-        for _ in 0..=RERUNS_MAX {
-            let seq = Seq::new(head.seq + 1).ok_or_else(|| self.is_full())?;
-            // What a late writer may replace is named by the event after it, so that everybody knows why.
-            let filler = self.filler_at(head.seq)?;
-            let draft = Draft::filler(self.settings.style);
-            let bytes = draft.render(self.settings.style, self.now().wall, Added { filler, ..Added::default() });
-            let bytes = bytes.map_err(|error| Error::new(ErrorKind::BadEvent, error.0))?;
-            let prepared = self.prepare(vec![bytes], &mut |_, _| {})?;
-            match self.publish_all(&prepared, head).1 {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => *head = self.listed()?,
-                Err(error) => return Err(Error::io("write", &self.at(&self.file(seq)), error)),
-                Ok(()) => {
-                    head.seq = seq.get();
-                    return Ok(seq);
-                }
-            }
-        }
-        Err(Error::new(ErrorKind::Busy, format!("another program writes to {} without a lock", self.path.display())))
-    }
-
-    /// A take-over after which nothing is to be added ends with a second filler, which names the first.
-    pub(super) fn close(&self, inside: &mut Inside<'_>, head: &mut Head) -> Result<(), Error> {
-        if inside.owes_filler {
-            self.fill(head)?;
-            self.disk.sync_dir("").at("sync", &self.path, "")?;
-            inside.owes_filler = false;
-        }
-        Ok(())
-    }
-
-    /// The number, if a filler is there.
-    fn filler_at(&self, number: u64) -> Result<Option<Seq>, Error> {
-        let Some(seq) = Seq::new(number) else { return Ok(None) };
-        let Slot::Event(bytes) = self.read(seq)? else { return Ok(None) };
-        Ok(Stored::parse(&bytes).is_ok_and(|event| event.is_filler()).then_some(seq))
     }
 
     /// Which of the published events aren't there any more.
@@ -499,31 +459,4 @@ impl Ledger {
         let message = format!("{} was replaced by another directory{what}", self.path.display());
         Err(Error::new(ErrorKind::Busy, message).hint("try again"))
     }
-
-    fn is_full(&self) -> Error {
-        Error::new(ErrorKind::Unusable, format!("{} has no numbers left", self.path.display()))
-    }
-
-    fn not_all(&self, first: Seq, count: usize, of: usize, error: io::Error) -> Error {
-        let next = Seq::new(first.get() + count as u64).unwrap_or(Seq::MAX);
-        let attempt = match count {
-            0 => "write".to_owned(),
-            _ => format!("after {count} of {of} events, from event {first} on, write"),
-        };
-        Error::io(&attempt, &self.at(&self.file(next)), error)
-    }
-
-    fn not_durable(&self, first: Seq, last: Seq, error: &io::Error) -> Error {
-        let which = if first == last { format!("event {first} is") } else { format!("events {first} to {last} are") };
-        let message =
-            format!("{which} written, but may not survive a power cut: sync {}: {error}", self.path.display());
-        Error::new(ErrorKind::Io, message).hint("an append with --id can be repeated without writing it twice")
-    }
-}
-
-fn not_known(first: Seq, last: Seq, error: &Error) -> Error {
-    let which = if first == last { format!("event {first} is") } else { format!("events {first} to {last} are") };
-    let message =
-        format!("{which} written, but the lock was taken away meanwhile, and whoever has it may replace that: {error}");
-    Error::new(ErrorKind::Busy, message).hint("an append with --id can be repeated without writing it twice")
 }

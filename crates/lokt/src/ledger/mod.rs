@@ -3,34 +3,36 @@
 //! [`Ledger`] is one directory. Appending is safe beside programs that know only the documented protocol (an exclusive `ledger.lock`,
 //! and a rename that replaces whatever is there), and fast beside many of our own:
 //!
-//! * An event is written and synced before any lock is taken, as a file without a name ([`prepared`]).
-//! * Our own processes queue on a kernel mutex, then take `ledger.lock`, because others do ([`inside`]). What the dead left is replaced,
-//!   what others left is taken over with care ([`takeover`]).
-//! * Inside, the head is known from a hint that is checked ([`head`]), the event gets its name only if nothing has it, and the
+//! * An event is written and synced before any lock is taken, as a file without a name (`prepared`).
+//! * Our own processes queue on a kernel mutex, then take `ledger.lock`, because others do (`inside`). What the dead left is replaced,
+//!   what others left is taken over with care (`takeover`).
+//! * Inside, the head is known from a hint that is checked (`head`), the event gets its name only if nothing has it, and the
 //!   directory is synced when both locks are free again.
 //!
 //! | file | one idea |
 //! | --- | --- |
-//! | [`answers`] | what is asked, and what is answered |
-//! | [`settings`] | what a ledger is |
-//! | [`inside`] | both locks, held |
-//! | [`takeover`] | a lock that was left behind |
-//! | [`head`] | which number is the highest |
-//! | [`prepared`] | events on disk that have no number yet |
-//! | [`fold`] | what the events say, from where an earlier command left off |
-//! | [`commit`] | the one way in which events are added |
-//! | [`transact`] | what a program decides about the ledger as it stands |
-//! | [`append`] | what somebody typed: under conditions, or many at once |
-//! | [`claims`] | who has which node of work |
-//! | [`meta`] | how long claims last |
-//! | [`lock_files`] | claims in files of their own |
-//! | [`census`] | what a listing says |
-//! | [`read`] | what is under a number |
-//! | [`follow`] | events as they come |
-//! | [`look`] | what is under a number, for those who judge it |
-//! | [`verify`] | everything is read, and what is wrong is named |
-//! | [`doctor`] | what is wrong around the events, and what can be done about it |
-//! | [`kept`] | second names of our last events, for the day when a foreign tool replaces one |
+//! | `answers` | what is asked, and what is answered |
+//! | `settings` | what a ledger is |
+//! | `inside` | both locks, held |
+//! | `takeover` | a lock that was left behind |
+//! | `head` | which number is the highest |
+//! | `prepared` | events on disk that have no number yet |
+//! | `fold` | what the events say, from where an earlier command left off |
+//! | `commit` | the one way in which events are added |
+//! | `transact` | what a program decides about the ledger as it stands |
+//! | `filler` | an event that says nothing, where a stopped writer will write |
+//! | `failures` | what is said when events could not be added |
+//! | `append` | what somebody typed: under conditions, or many at once |
+//! | `claims` | who has which node of work |
+//! | `meta` | how long claims last |
+//! | `lock_files` | claims in files of their own |
+//! | `census` | what a listing says |
+//! | `read` | what is under a number |
+//! | `follow` | events as they come |
+//! | `look` | what is under a number, for those who judge it |
+//! | `verify` | everything is read, and what is wrong is named |
+//! | `doctor` | what is wrong around the events, and what can be done about it |
+//! | `kept` | second names of our last events, for the day when a foreign tool replaces one |
 
 mod answers;
 mod append;
@@ -38,6 +40,8 @@ mod census;
 mod claims;
 mod commit;
 mod doctor;
+mod failures;
+mod filler;
 mod fold;
 mod follow;
 mod head;
