@@ -3,16 +3,21 @@
 //! The documented shell recipe can't be kept from overwriting (on a long ledger its count goes wrong and it begins again at 1), but what
 //! it replaced is still there under its other name: `verify` notices, and `doctor --fix` brings it back.
 
+use std::path::Path;
+
 use lokt_core::ledger::seq::Seq;
 
 use super::Ledger;
 use super::head::Head;
-use super::settings::STATE;
 use crate::sys::disk::Stamp;
 
 /// How many are kept.
 pub(super) const KEPT_MAX: u64 = 1_024;
 
+/// Where those are of which it can't be told.
+const ASIDE: &str = ".lokt/aside";
+/// What their directories are called there.
+const DOUBTED: &str = "kept-";
 /// Where they are.
 pub(super) const DIR: &str = ".lokt/kept";
 
@@ -44,17 +49,25 @@ impl Ledger {
         let doubtful = |number: &&u64| **number > head.seq || (head.other_than.is_some() && !is_same(**number));
         let doubted: Vec<u64> = numbers.iter().rev().take_while(doubtful).copied().collect();
         let (last, first) = (doubted.first()?, doubted.last()?);
-        let aside = format!("{STATE}/aside/kept-{:032x}", self.machine.random().ok()?);
+        let aside = format!("{ASIDE}/{DOUBTED}{:032x}", self.machine.random().ok()?);
         for number in &doubted {
             let _ = self.disk.rename(&name(*number), &format!("{aside}/{number:06}"));
         }
-        let which = if first == last { format!("event {first}") } else { format!("events {first} to {last}") };
-        let path = self.at(&aside);
-        Some(format!(
-            "what lokt wrote as {which} isn't there any more: an earlier state or another branch was put back, or another \
-             program replaced it; what lokt wrote is in {}",
-            path.display()
-        ))
+        Some(was_there(*first, *last, &self.at(&aside)))
+    }
+
+    /// What to say about second names that were put aside.
+    pub(super) fn doubted(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for name in self.disk.list(ASIDE).unwrap_or_default().iter().filter(|name| name.starts_with(DOUBTED)) {
+            let dir = format!("{ASIDE}/{name}");
+            let numbers = self.disk.list(&dir).unwrap_or_default();
+            let numbers: Vec<u64> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
+            if let (Some(first), Some(last)) = (numbers.iter().min(), numbers.iter().max()) {
+                found.push(was_there(*first, *last, &self.at(&dir)));
+            }
+        }
+        found
     }
 
     /// Keeps an event that was just published, and lets go of the oldest. It is a precaution: failing is no reason to fail.
@@ -69,4 +82,14 @@ impl Ledger {
             let _ = self.disk.remove(&name(oldest));
         }
     }
+}
+
+/// Nobody can tell which of the three it was.
+fn was_there(first: u64, last: u64, path: &Path) -> String {
+    let which = if first == last { format!("event {first}") } else { format!("events {first} to {last}") };
+    format!(
+        "what lokt wrote as {which} isn't there any more: an earlier state or another branch was put back, or another \
+         program replaced it; what lokt wrote is in {}",
+        path.display()
+    )
 }

@@ -49,7 +49,9 @@ impl Ledger {
         judge.place_of_filler(None);
         judge.tail(&names);
         judge.strays(&names);
-        Ok(judge.verdict(total))
+        let mut said = judge.verdict(total);
+        said.warnings.extend(self.doubted());
+        Ok(said)
     }
 
     /// The digest of all events.
