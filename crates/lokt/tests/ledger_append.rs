@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use lokt::ledger::{AppendTerms, Appended, Appending, Founding, Ledger, LockPatience, Transacted, Unmet};
-use lokt::{Draft, ErrorKind, Seq, Style};
+use lokt::ledger::{AppendTerms, Appended, Appending, ClaimTerms, Founding, Ledger, LockPatience, Transacted, Unmet};
+use lokt::{Draft, ErrorKind, Patience, Seq, Style};
 use tempfile::TempDir;
 
 fn ledger(dir: &Path, founding: Founding) -> Ledger {
@@ -204,6 +204,23 @@ fn a_decision_may_be_not_to_append() {
     let said = ledger.transact(|_| Ok::<_, ()>(Vec::new())).expect("asked");
     assert!(matches!(said.value, Transacted::Nothing));
     assert_eq!(ledger.fold().expect("readable").value.through, 0);
+}
+
+#[test]
+fn an_event_that_somebody_removed_is_told_of_and_stops_claims_whatever_was_read_before() {
+    let (_dir, ledger) = fresh();
+    let nodes = ["1".to_owned()];
+    let take = |force| {
+        let terms = ClaimTerms { ttl_sec: Some(60), force, ..ClaimTerms::default() };
+        ledger.take(&nodes, &terms, &mut Patience::none())
+    };
+    append(&ledger, "x");
+    take(false).expect("claimed, and cached");
+    fs::remove_file(ledger.path().join("event-000001.json")).expect("somebody removes it");
+    let said = ledger.append(&note("y"), &AppendTerms::default()).expect("written");
+    assert!(said.warnings.iter().any(|warning| warning.contains("event 1 is missing")), "{:?}", said.warnings);
+    assert_eq!(take(false).expect_err("it may have been a claim").kind(), ErrorKind::Damaged);
+    take(true).expect("by force");
 }
 
 #[test]

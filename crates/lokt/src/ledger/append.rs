@@ -131,7 +131,7 @@ impl Compose for Append<'_> {
                 return Ok(Err(Refusal::Duplicate(seq)));
             }
             if let Some(token) = self.terms.token {
-                trusted(folded, false)?;
+                trusted(folded, view.gap, false)?;
                 if let Err(denial) = claiming::check(&folded.table, token, &view.now, &self.ledger.me) {
                     return Ok(Err(Refusal::Unmet(Unmet::Fence { token, denial })));
                 }

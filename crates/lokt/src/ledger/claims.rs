@@ -27,10 +27,12 @@ const LOOK: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(100);
 
 /// May claims be judged by what was read? A missing or damaged event may have been one, so only for somebody who says so.
-pub(super) fn trusted(folded: &Folded, force: bool) -> Result<(), Error> {
-    let Some((_, first)) = folded.trouble.first().filter(|_| !force) else { return Ok(()) };
+pub(super) fn trusted(folded: &Folded, gap: Option<u64>, force: bool) -> Result<(), Error> {
+    // What an earlier command has read may be gone by now.
+    let gone = gap.filter(|_| folded.trouble.is_empty()).map(|gap| (gap, format!("event {gap} is missing")));
+    let Some((_, first)) = folded.trouble.first().or(gone.as_ref()).filter(|_| !force) else { return Ok(()) };
     let more = match folded.trouble.len() {
-        1 => String::new(),
+        0 | 1 => String::new(),
         count => format!(", and {} more", count - 1),
     };
     let message = format!("the ledger has gaps or damaged events, which may be claims: {first}{more}");
@@ -268,7 +270,7 @@ impl<T, D> Compose for Judge<'_, T, D> {
 
     fn compose(&mut self, view: &mut View<'_>) -> Result<Result<Vec<Piece>, D>, Error> {
         let folded = view.folded.as_deref().expect("it was asked for");
-        trusted(folded, self.force)?;
+        trusted(folded, view.gap, self.force)?;
         self.warning = unreadable(folded);
         let scene = Scene {
             style: self.ledger.settings.style,

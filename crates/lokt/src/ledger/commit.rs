@@ -65,6 +65,8 @@ pub(crate) struct View<'v> {
     pub(crate) head: u64,
     /// The number that the next event gets.
     pub(crate) next: Seq,
+    /// The lowest number that is missing, as far as it is known.
+    pub(crate) gap: Option<u64>,
     /// What the events say, for those who need it.
     pub(crate) folded: Option<&'v mut Folded>,
     /// The time to compose for.
@@ -372,7 +374,13 @@ impl Ledger {
         let next = Seq::new(standing.head.seq + 1).ok_or_else(|| self.is_full())?;
         let head =
             filler.filter(|filler| filler.get() == standing.head.seq).map_or(standing.head.seq, |seq| seq.get() - 1);
-        composer.compose(&mut View { head, next, folded: standing.folded.as_mut(), now: standing.now })
+        composer.compose(&mut View {
+            head,
+            next,
+            gap: standing.head.gap,
+            folded: standing.folded.as_mut(),
+            now: standing.now,
+        })
     }
 
     /// The bytes of the events that are to follow the standing.

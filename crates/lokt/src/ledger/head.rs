@@ -21,6 +21,8 @@ const HINT: &str = ".lokt/head";
 const HINT_BYTES_MAX: usize = 4096;
 /// So many numbers past the last one that is there are tried before it is taken for the head.
 const PROBES: u64 = 64;
+/// A ledger of so few events is listed whenever others have changed it: that takes no time, and finds what they removed.
+const SHORT: u64 = 2_048;
 /// So often everything is listed all the same: a number far above the head is found by nothing else.
 const LISTED_EVERY: u64 = 1_024;
 
@@ -74,7 +76,7 @@ impl Ledger {
         if changed == Some(hint.changed) {
             return Ok(hint.head);
         }
-        self.probe(hint.head)
+        if hint.head.seq <= SHORT { self.listed() } else { self.probe(hint.head) }
     }
 
     /// Goes up from a head that may be too low.
