@@ -59,8 +59,26 @@ impl Ledger {
         Ok((names.head(), names.gaps().collect()))
     }
 
+    /// Every number that is there, in order.
+    pub(super) fn numbers(&self) -> Result<Vec<u64>, Error> {
+        Ok(self.names()?.numbers)
+    }
+
     /// The same, with all of the names.
     pub(super) fn names(&self) -> Result<Names, Error> {
+        let mut names = self.list_once()?;
+        if names.gaps().next().is_some() {
+            names.numbers.extend(self.list_once()?.numbers);
+            names.numbers.sort_unstable();
+            names.numbers.dedup();
+            let hidden = self.hidden(&names)?;
+            names.numbers.extend(hidden);
+            names.numbers.sort_unstable();
+        }
+        Ok(names)
+    }
+
+    fn list_once(&self) -> Result<Names, Error> {
         let mut names = Names { numbers: Vec::new(), strays: Vec::new() };
         let style = self.settings.style;
         let listed = self.disk.each_name("", &mut |name| match style.named(name) {
@@ -71,14 +89,6 @@ impl Ledger {
         listed.at("list", &self.path, "")?;
         names.strays.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         names.numbers.sort_unstable();
-        if names.gaps().next().is_some() {
-            names.numbers.extend(self.numbers()?);
-            names.numbers.sort_unstable();
-            names.numbers.dedup();
-            let hidden = self.hidden(&names)?;
-            names.numbers.extend(hidden);
-            names.numbers.sort_unstable();
-        }
         Ok(names)
     }
 

@@ -8,7 +8,7 @@ use std::io;
 
 use jiff::Timestamp;
 use lokt_core::fnv::fnv1a_32;
-use lokt_core::ledger::seq::{Named, Seq};
+use lokt_core::ledger::seq::Seq;
 use serde_json::{Value, json};
 
 use super::Ledger;
@@ -102,47 +102,9 @@ impl Ledger {
 
     /// Lists everything.
     pub(super) fn listed(&self) -> Result<Head, Error> {
-        let numbers = self.numbers()?;
-        let seq = numbers.last().copied().unwrap_or(0);
-        let in_order = |(expected, number): (u64, &u64)| (*number != expected).then_some(expected);
-        let gap = (1..).zip(&numbers).find_map(in_order);
-        Ok(Head { seq, gap, ..Head::default() })
-    }
-
-    /// Every number that is there, in order. A number that another one hid while the directory was read is found by its neighbour.
-    pub(crate) fn numbers(&self) -> Result<Vec<u64>, Error> {
-        let mut numbers = Vec::new();
-        let style = self.settings.style;
-        let listed = self.disk.each_name("", &mut |name| {
-            if let Named::Event(seq) = style.named(name) {
-                numbers.push(seq.get());
-            }
-        });
-        listed.at("list", &self.path, "")?;
-        numbers.sort_unstable();
-        self.fill_in(&mut numbers)?;
-        Ok(numbers)
-    }
-
-    /// A listing can miss a name while it shows a later one: what seems to be missing is looked at by name. Long gaps are no accident.
-    fn fill_in(&self, numbers: &mut Vec<u64>) -> Result<(), Error> {
-        let mut found = Vec::new();
-        let mut expected = 1;
-        for number in numbers.iter().copied() {
-            for missing in (expected..number).take(usize::try_from(PROBES).unwrap_or(64)) {
-                let Some(seq) = Seq::new(missing) else { continue };
-                let file = self.file(seq);
-                if self.disk.stamp(&file).at("look at", &self.path, &file)?.is_some() {
-                    found.push(missing);
-                }
-            }
-            expected = number + 1;
-        }
-        if !found.is_empty() {
-            numbers.extend(found);
-            numbers.sort_unstable();
-        }
-        Ok(())
+        let names = self.names()?;
+        let gap = names.gaps().next().map(|(first, _)| first);
+        Ok(Head { seq: names.head(), gap, ..Head::default() })
     }
 
     /// Notes the head, for the next. Under the mutex, after everything else; a hint that can't be written is none.
