@@ -3,13 +3,14 @@
 //! [`Guard`] is told what happened and when, and says what to do; it never asks the clock and never touches a process. A shell drives it
 //! with a real command (`lokt::guard`), tests drive it with every order of events there is.
 //!
-//! Time is `CLOCK_MONOTONIC`: while the machine sleeps neither the command nor the lease goes on.
+//! Time is whatever clock the caller goes by: `CLOCK_MONOTONIC` for a hold, whose lease stands still while the machine sleeps, as the
+//! command does; `CLOCK_BOOTTIME` for what ends by others' clocks too.
 
-use alloc::boxed::Box;
-use alloc::string::String;
+mod events;
+
 use alloc::vec::Vec;
 
-use crate::denial::Holder;
+pub use events::{Action, Ended, Event, Manners, OnLost, Outcome, Warning};
 
 /// The shortest interval between renewals.
 pub const RENEW_MS_MIN: u64 = 500;
@@ -17,6 +18,8 @@ pub const RENEW_MS_MIN: u64 = 500;
 pub const LOOK_MS: u64 = 1_000;
 /// How long a command that is told to end has before it is killed.
 pub const KILL_AFTER_MS: u64 = 5_000;
+/// The same when somebody else has what it runs under: two write by now.
+pub const KILL_SOON_MS: u64 = 1_000;
 /// The exit code of a lost lock.
 pub const LOST: u8 = 79;
 
@@ -25,177 +28,15 @@ pub fn renewal_interval_ms(ttl_sec: u64) -> u64 {
     (ttl_sec.saturating_mul(1000) / 2).max(RENEW_MS_MIN)
 }
 
-/// What to do when the lock is lost while the command runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnLost {
-    /// Let it go on, but don't call it a success.
-    #[default]
-    Fail,
-    /// Let it go on, and pass on how it ended.
-    Warn,
-    /// End it.
-    Stop,
+/// When a command under a lease that is [stopped ahead](Guard::stopping_ahead) is asked to end, counted from the start of the last good
+/// renewal: two thirds of the lease.
+pub fn terminated_after_ms(lease_ms: u64) -> u64 {
+    lease_ms.saturating_mul(2) / 3
 }
 
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// With this exit code.
-    Code(u8),
-    /// By this signal.
-    Signal(u8),
-}
-
-impl Ended {
-    /// As an exit code: 128+n for signal n.
-    pub fn code(self) -> u8 {
-        match self {
-            Self::Code(code) => code,
-            Self::Signal(signal) => signal.saturating_add(128),
-        }
-    }
-}
-
-/// What came of a renewal, a look or a release.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The hold is ours, or was until it was released. A lease that had run out before says by how much.
-    Kept {
-        /// How long the lease had been over.
-        late_ms: Option<u64>,
-    },
-    /// It is somebody else's, or nobody's.
-    Lost(Option<Box<Holder>>),
-    /// It couldn't be found out or done; the text says why.
-    Failed(String),
-}
-
-/// Something happened. Holds are counted from 0, in the order of [`Guard::new`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// Time passed.
-    Tick,
-    /// A renewal that began at `began_ms` came back.
-    Renewed {
-        /// Of which hold.
-        hold: usize,
-        /// When it began: the new lease may have begun then.
-        began_ms: u64,
-        /// What came of it.
-        outcome: Outcome,
-    },
-    /// A look at the record came back.
-    Looked {
-        /// Of which hold.
-        hold: usize,
-        /// What was seen.
-        outcome: Outcome,
-    },
-    /// A signal came for us.
-    Signal {
-        /// Its number.
-        number: i32,
-        /// Its place in the group of signals that ask a process to end.
-        ends: bool,
-        /// The terminal sent it, to the command too.
-        from_terminal: bool,
-    },
-    /// The command ended.
-    Ended(Ended),
-    /// Nobody but us keeps the pulses any more: what the command left behind has ended too.
-    AllGone,
-    /// A release came back.
-    Released {
-        /// Of which hold.
-        hold: usize,
-        /// What came of it.
-        outcome: Outcome,
-    },
-}
-
-/// What the user should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Warning {
-    /// The lease was over for so long when it was renewed; nobody took the lock meanwhile.
-    Late {
-        /// Of which hold.
-        hold: usize,
-        /// For how long.
-        late_ms: u64,
-    },
-    /// A lease that isn't revived ended before it was renewed.
-    Expired {
-        /// Which hold.
-        hold: usize,
-        /// The command is told to end.
-        stops: bool,
-    },
-    /// A renewal failed; it will be tried again.
-    RenewalFailed {
-        /// Of which hold.
-        hold: usize,
-        /// Why.
-        why: String,
-    },
-    /// The lock is lost.
-    Lost {
-        /// Which hold.
-        hold: usize,
-        /// Who has it now.
-        holder: Option<Box<Holder>>,
-        /// The command is told to end.
-        stops: bool,
-    },
-    /// The lock couldn't be released; with the pulse dropped it counts as dead.
-    ReleaseFailed {
-        /// Of which hold.
-        hold: usize,
-        /// Why.
-        why: String,
-    },
-    /// We were told to end while waiting for what the command left behind: it keeps the lock.
-    LeftBehind,
-    /// The lock is as it should be, something beside it isn't: its line in the audit log. Said by the shell; the machine doesn't know.
-    Beside {
-        /// Of which hold.
-        hold: usize,
-        /// What.
-        what: String,
-    },
-}
-
-/// What to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Begin a renewal; [`Event::Renewed`] must follow.
-    Renew(usize),
-    /// Look at the record; [`Event::Looked`] must follow.
-    Look(usize),
-    /// Send this signal to the command.
-    Forward(i32),
-    /// Tell the user.
-    Warn(Warning),
-    /// Ask the command to end.
-    Terminate,
-    /// End it.
-    Kill,
-    /// Wait for what the command left behind; [`Event::AllGone`] must follow.
-    AwaitAll,
-    /// Release; [`Event::Released`] must follow.
-    Release(usize),
-    /// That was all: exit with this code.
-    Finish(u8),
-}
-
-/// How a guard is asked to behave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Manners {
-    /// The lease of every hold, in seconds; `None` needs no renewal.
-    pub ttl_sec: Option<u64>,
-    /// What to do about a lost lock.
-    pub on_lost: OnLost,
-    /// The lock is kept until everything that the command left behind has ended.
-    pub until_all: bool,
+/// When it is killed, if it hasn't ended by then: nine tenths. The last one is for the kernel, and for a guard that wakes late.
+pub fn killed_after_ms(lease_ms: u64) -> u64 {
+    lease_ms.saturating_mul(9) / 10
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,6 +55,21 @@ enum Tie {
     Over,
 }
 
+impl Tie {
+    fn is_renewing(self) -> bool {
+        matches!(self, Self::Renewing | Self::LostRenewing)
+    }
+
+    /// The same when a renewal has come back, or isn't awaited any more.
+    fn without_renewal(self) -> Self {
+        match self {
+            Self::Renewing => Self::Held,
+            Self::LostRenewing => Self::Lost,
+            tie => tie,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
@@ -228,8 +84,11 @@ enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     manners: Manners,
+    lease_ms: Option<u64>,
     /// Between renewals of a lease.
     interval_ms: Option<u64>,
+    /// The command must not run to the end of the lease, and a renewal that comes back after that is none.
+    ahead: bool,
     ties: Vec<Tie>,
     /// When each lease is to be renewed.
     renew_at: Vec<Option<u64>>,
@@ -239,6 +98,7 @@ pub struct Guard {
     looking: Vec<bool>,
     look_at: u64,
     kill_at: Option<u64>,
+    killed: bool,
     lost: bool,
     stage: Stage,
 }
@@ -249,13 +109,16 @@ impl Guard {
         let interval = manners.ttl_sec.map(renewal_interval_ms);
         Self {
             manners,
+            lease_ms: manners.ttl_sec.map(|ttl_sec| ttl_sec.saturating_mul(1000)),
             interval_ms: interval,
+            ahead: false,
             ties: granted_ms.iter().map(|_| Tie::Held).collect(),
             renew_at: granted_ms.iter().map(|at| interval.map(|interval| at + interval)).collect(),
             ends_at: granted_ms.iter().map(|_| None).collect(),
             looking: granted_ms.iter().map(|_| false).collect(),
             look_at: now_ms + LOOK_MS,
             kill_at: None,
+            killed: false,
             lost: false,
             stage: Stage::Running,
         }
@@ -275,19 +138,48 @@ impl Guard {
     /// The same with leases that are lost when they end: whoever is late gets nothing back.
     #[must_use]
     pub fn ending_for_good(mut self, granted_ms: &[u64]) -> Self {
-        let Some(lease_ms) = self.lease_ms() else { return self };
+        let Some(lease_ms) = self.lease_ms else { return self };
         self.ends_at = granted_ms.iter().map(|at| Some(at.saturating_add(lease_ms))).collect();
         self
     }
 
-    fn lease_ms(&self) -> Option<u64> {
-        self.manners.ttl_sec.map(|ttl_sec| ttl_sec.saturating_mul(1000))
+    /// The same with leases of so many milliseconds, whatever the manners say, that end for good, and to whose end nothing may run: a
+    /// command that is to be stopped is asked to end, and killed, before it. Renewed three times a lease unless told otherwise.
+    #[must_use]
+    pub fn stopping_ahead(mut self, lease_ms: u64, granted_ms: &[u64]) -> Self {
+        let interval_ms = (lease_ms / 3).max(1);
+        self.lease_ms = Some(lease_ms);
+        self.interval_ms = Some(interval_ms);
+        self.renew_at = granted_ms.iter().map(|at| Some(at.saturating_add(interval_ms))).collect();
+        self.ahead = true;
+        self.ending_for_good(granted_ms)
+    }
+
+    /// Would a loss end the command?
+    fn stops(&self) -> bool {
+        self.manners.on_lost == OnLost::Stop && self.stage == Stage::Running
+    }
+
+    /// This moment of the lease that this hold has by its last good renewal.
+    fn moment(&self, hold: usize, after_ms: fn(u64) -> u64) -> Option<u64> {
+        let (ends_at, lease_ms) = (self.ends_at[hold]?, self.lease_ms?);
+        Some(ends_at.saturating_sub(lease_ms).saturating_add(after_ms(lease_ms)))
+    }
+
+    /// When this lease counts as over if it isn't renewed.
+    fn over_at(&self, hold: usize) -> Option<u64> {
+        if self.ahead && self.stops() { self.moment(hold, terminated_after_ms) } else { self.ends_at[hold] }
     }
 
     /// May this lease's end be judged without asking? A renewal under way knows better, but a command that is to be stopped can't wait.
     fn is_judged(&self, hold: usize) -> bool {
-        let stops = self.manners.on_lost == OnLost::Stop && self.stage == Stage::Running;
-        self.ties[hold] == Tie::Held || (self.ties[hold] == Tie::Renewing && stops)
+        self.ties[hold] == Tie::Held || (self.ties[hold] == Tie::Renewing && self.stops())
+    }
+
+    /// Until when a renewal that is under way is awaited after the command's end; `None`: for as long as it takes. What hangs beyond
+    /// the lease's own end must not keep us.
+    fn awaited_until(&self, hold: usize) -> Option<u64> {
+        self.ends_at[hold].filter(|_| self.ahead)
     }
 
     /// When to come back with a [`Event::Tick`] if nothing else happens; `None`: only something else will do.
@@ -296,9 +188,12 @@ impl Guard {
         let held = |tie: &Tie| *tie == Tie::Held;
         let renewals = self.ties.iter().zip(&self.renew_at).filter(|(tie, _)| held(tie)).filter_map(|(_, at)| *at);
         let looks = self.ties.iter().any(held).then_some(self.look_at);
-        let ends = (0..self.ties.len()).filter(|hold| self.is_judged(*hold)).filter_map(|hold| self.ends_at[hold]);
+        let ends = (0..self.ties.len()).filter(|hold| self.is_judged(*hold)).filter_map(|hold| self.over_at(hold));
         let kill = self.kill_at.filter(|_| self.stage == Stage::Running);
-        renewals.chain(looks).chain(ends).filter(|_| guards).chain(kill).min()
+        let closes = matches!(self.stage, Stage::Closing(_));
+        let awaited = (0..self.ties.len()).filter(|hold| closes && self.ties[*hold].is_renewing());
+        let awaited = awaited.filter_map(|hold| self.awaited_until(hold));
+        renewals.chain(looks).chain(ends).filter(|_| guards).chain(kill).chain(awaited).min()
     }
 
     /// Something happened; what is to be done?
@@ -332,7 +227,7 @@ impl Guard {
             Event::Ended(_) => {}
         }
         self.on_time(now_ms, &mut actions);
-        self.close(&mut actions);
+        self.close(now_ms, &mut actions);
         actions
     }
 
@@ -340,14 +235,15 @@ impl Guard {
         if !matches!(self.stage, Stage::Running | Stage::Lingering(_)) {
             return;
         }
-        if self.kill_at.is_some_and(|at| at <= now_ms) && self.stage == Stage::Running {
-            self.kill_at = None;
-            actions.push(Action::Kill);
-        }
         for hold in 0..self.ties.len() {
-            if self.ends_at[hold].is_some_and(|at| at <= now_ms) && self.is_judged(hold) {
+            if self.over_at(hold).is_some_and(|at| at <= now_ms) && self.is_judged(hold) {
                 self.lose(now_ms, hold, |stops| Warning::Expired { hold, stops }, actions);
             }
+        }
+        if self.kill_at.is_some_and(|at| at <= now_ms) && self.stage == Stage::Running {
+            self.kill_at = None;
+            self.killed = true;
+            actions.push(Action::Kill);
         }
         for hold in 0..self.ties.len() {
             if self.ties[hold] == Tie::Held && self.renew_at[hold].is_some_and(|at| at <= now_ms) {
@@ -367,26 +263,28 @@ impl Guard {
     }
 
     fn renewed(&mut self, now_ms: u64, hold: usize, began_ms: u64, outcome: Outcome, actions: &mut Vec<Action>) {
-        self.ties[hold] = match self.ties[hold] {
-            Tie::Renewing => Tie::Held,
-            Tie::LostRenewing => Tie::Lost,
-            tie => tie,
-        };
+        self.ties[hold] = self.ties[hold].without_renewal();
         let Some(interval_ms) = self.interval_ms else { return };
+        let is_over = self.ends_at[hold].is_some_and(|at| at <= now_ms);
+        let closes = matches!(self.stage, Stage::Closing(_));
         match outcome {
             _ if self.ties[hold] != Tie::Held => {}
+            // What was written may be good, but nobody knew that it would be while the command ran on.
+            Outcome::Kept { late_ms } if self.ahead && !closes && (is_over || late_ms.is_some()) => {
+                self.lose(now_ms, hold, |stops| Warning::Expired { hold, stops }, actions);
+            }
             Outcome::Kept { late_ms } => {
                 self.renew_at[hold] = Some(began_ms + interval_ms);
-                let lease_ms = self.lease_ms().unwrap_or(u64::MAX);
+                let lease_ms = self.lease_ms.unwrap_or(u64::MAX);
                 self.ends_at[hold] = self.ends_at[hold].map(|_| began_ms.saturating_add(lease_ms));
                 actions.extend(late_ms.map(|late_ms| Action::Warn(Warning::Late { hold, late_ms })));
             }
             Outcome::Lost(holder) => self.lose(now_ms, hold, |stops| Warning::Lost { hold, holder, stops }, actions),
             // There is no next try, and the release will tell what is wrong.
-            Outcome::Failed(_) if matches!(self.stage, Stage::Closing(_)) => {}
+            Outcome::Failed(_) if closes => {}
             Outcome::Failed(why) => {
                 // Several tries fit what is left of the lease.
-                self.renew_at[hold] = Some(now_ms + interval_ms / 4);
+                self.renew_at[hold] = Some(now_ms + (interval_ms / 4).max(1));
                 actions.push(Action::Warn(Warning::RenewalFailed { hold, why }));
             }
         }
@@ -394,14 +292,30 @@ impl Guard {
 
     fn lose(&mut self, now_ms: u64, hold: usize, say: impl FnOnce(bool) -> Warning, actions: &mut Vec<Action>) {
         self.ties[hold] = if self.ties[hold] == Tie::Renewing { Tie::LostRenewing } else { Tie::Lost };
-        let stops = self.manners.on_lost == OnLost::Stop && self.stage == Stage::Running;
-        let first = !self.lost;
-        if stops && first {
-            self.kill_at = Some(now_ms + KILL_AFTER_MS);
+        let stops = self.stops();
+        let warning = say(stops);
+        if stops && !self.lost {
             actions.push(Action::Terminate);
         }
-        actions.push(Action::Warn(say(stops)));
+        if stops && !self.killed && (self.ahead || !self.lost) {
+            let at = self.kills_at(now_ms, hold, &warning);
+            self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
+        }
+        actions.push(Action::Warn(warning));
         self.lost = true;
+    }
+
+    /// When a command that doesn't end after this loss is killed. What nobody else can have yet is ours until shortly before its end.
+    fn kills_at(&self, now_ms: u64, hold: usize, loss: &Warning) -> u64 {
+        let patience_ms = match loss {
+            _ if !self.ahead => Some(KILL_AFTER_MS),
+            Warning::Lost { holder: Some(_), .. } => Some(KILL_SOON_MS),
+            Warning::Lost { holder: None, .. } => Some(KILL_AFTER_MS),
+            _ => None,
+        };
+        let ahead = self.moment(hold, killed_after_ms).filter(|_| self.ahead);
+        let patient = patience_ms.map(|ms| now_ms.saturating_add(ms));
+        ahead.into_iter().chain(patient).min().unwrap_or(now_ms)
     }
 
     fn signal(&mut self, number: i32, ends: bool, from_terminal: bool, actions: &mut Vec<Action>) {
@@ -413,7 +327,7 @@ impl Guard {
                     actions.push(Action::Warn(Warning::LeftBehind));
                 }
                 for tie in &mut self.ties {
-                    *tie = if matches!(tie, Tie::Renewing | Tie::LostRenewing) { Tie::LostRenewing } else { Tie::Over };
+                    *tie = if tie.is_renewing() { Tie::LostRenewing } else { Tie::Over };
                 }
                 self.stage = Stage::Closing(ended.code());
             }
@@ -434,9 +348,14 @@ impl Guard {
     }
 
     /// With nothing left to guard: waits for renewals, then releases one hold after the other, the last one first.
-    fn close(&mut self, actions: &mut Vec<Action>) {
+    fn close(&mut self, now_ms: u64, actions: &mut Vec<Action>) {
         let Stage::Closing(code) = self.stage else { return };
-        if self.ties.iter().any(|tie| matches!(tie, Tie::Renewing | Tie::LostRenewing | Tie::Releasing)) {
+        for hold in 0..self.ties.len() {
+            if self.awaited_until(hold).is_some_and(|at| at <= now_ms) {
+                self.ties[hold] = self.ties[hold].without_renewal();
+            }
+        }
+        if self.ties.iter().any(|tie| tie.is_renewing() || *tie == Tie::Releasing) {
             return;
         }
         if let Some(hold) = self.ties.iter().rposition(|tie| *tie == Tie::Held) {

@@ -20,6 +20,7 @@
 //! | [`badges`] | what a process holds, for those it starts |
 //! | [`guard`] | what a guard does next |
 //! | [`ledger`] | events, claims and the chain over them |
+//! | [`lease`] | worktree leases: their records, chain and time |
 //! | [`duration`] | durations as people type and read them |
 #![no_std]
 
@@ -36,6 +37,7 @@ pub mod duration;
 pub mod fnv;
 pub mod guard;
 pub mod hold;
+pub mod lease;
 pub mod ledger;
 pub mod line;
 pub mod liveness;

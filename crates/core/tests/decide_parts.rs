@@ -8,8 +8,8 @@ mod common {
 use common::askers::asker;
 use common::holds::{at, fence, stored};
 use lokt_core::decide::{
-    Bearer, Breaking, Broken, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Slot, Terms,
-    decide,
+    Again, Bearer, Breaking, Broken, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Slot,
+    Terms, decide,
 };
 use lokt_core::denial::{Denial, Holder, Staleness};
 use lokt_core::hold::{Hold, Identity, LockId, Part, PartKind, Parts, PulseRef, RECORD_VERSION};
@@ -211,7 +211,7 @@ fn a_stale_hold_of_ones_own_is_refreshed_even_if_it_has_no_lock_id_to_keep() {
 #[test]
 fn a_protocol_that_does_not_revive_grants_a_new_hold() {
     let expired = hold_with(Some(Some(5)), None);
-    let policy = Policy { revive: false, ..Policy::NAMED };
+    let policy = Policy { again: Again::Refreshes, ..Policy::NAMED };
     let decision = ask_under(policy, &expired, &lock(None), Liveness::Gone, now(), &asker("alice"));
     let broken = Some(Broken::Stale(Staleness::Expired));
     assert!(

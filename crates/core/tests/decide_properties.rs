@@ -60,6 +60,10 @@ struct Question {
 
 impl Question {
     fn answer(&self, freeze: Option<Freeze<'_>>) -> Decision {
+        self.answer_under(Policy::NAMED, freeze)
+    }
+
+    fn answer_under(&self, policy: Policy, freeze: Option<Freeze<'_>>) -> Decision {
         let fresh_id = LockId::from_bits(0xf2);
         let facts = Facts {
             slot: Slot::Held(&self.hold),
@@ -71,7 +75,7 @@ impl Question {
             fresh_id: &fresh_id,
             now: self.now,
         };
-        decide(&self.intent, facts, &self.me, &Policy::NAMED)
+        decide(&self.intent, facts, &self.me, &policy)
     }
 
     fn hold_lives(&self) -> bool {
@@ -123,6 +127,7 @@ fn any_intent(hold: &Hold) -> impl Strategy<Value = Intent> + use<> {
     let (again, token) = (terms.clone(), hold.token.map_or(0, Fence::get));
     prop_oneof![
         terms.clone().prop_map(Intent::Lock),
+        terms.clone().prop_map(Intent::TakeOver),
         (terms, any::<bool>()).prop_map(move |(terms, guards)| {
             Intent::Guard(terms, Bearer { process: bound, pulse: pulse.filter(|_| guards), inside: None })
         }),
@@ -168,7 +173,9 @@ fn any_question_on_one_boot() -> impl Strategy<Value = Question> {
             let me = Identity { boot_id: question.hold.boot_id.clone(), boot_clocks: true, ..question.me };
             let hold = Hold { parts: Some(parts), ..question.hold };
             let mut intent = question.intent;
-            if let Intent::Lock(terms) | Intent::Guard(terms, _) | Intent::Freeze(terms) = &mut intent {
+            if let Intent::Lock(terms) | Intent::TakeOver(terms) | Intent::Guard(terms, _) | Intent::Freeze(terms) =
+                &mut intent
+            {
                 // What ends beyond the end of time ends there, wherever the wall stands.
                 terms.ttl_sec = terms.ttl_sec.map(|ttl_sec| ttl_sec % 1_000_000);
             }
@@ -227,7 +234,7 @@ proptest! {
         let decision = question.answer(Some(Freeze::Unreadable));
         if let Decision::Commit { next, cause, .. } = &decision {
             prop_assert_ne!(*cause, Cause::Acquire, "frozen-means-frozen: a new hold");
-            if let (Some(next), Intent::Lock(_) | Intent::Guard(..)) = (next, &question.intent) {
+            if let (Some(next), Intent::Lock(_) | Intent::TakeOver(_) | Intent::Guard(..)) = (next, &question.intent) {
                 prop_assert!(question.hold_lives(), "frozen-means-frozen: an expired hold was revived");
                 prop_assert_eq!(next.pulse.filter(|_| next.pulse != question.hold.pulse), None, "frozen-means-frozen: a new guard");
             }
@@ -262,6 +269,22 @@ proptest! {
             let decision = Question { intent: Intent::Check(named), ..question.clone() }.answer(None);
             prop_assert_eq!(matches!(decision, Decision::Inside), good, "{:?}", decision);
             prop_assert!(!matches!(decision, Decision::Commit { .. }), "a check changes nothing");
+        }
+    }
+
+    /// Whatever the protocol: what lives is nobody's to take over, and what is taken over is told.
+    #[test]
+    fn only_what_is_over_is_taken_over(question in any_question(), policy in 0_usize..3) {
+        let policy = [Policy::NAMED, Policy::CLAIMS, Policy::LEASES][policy];
+        let lives = question.hold_lives();
+        let asked = Question { intent: Intent::TakeOver(Terms::default()), ahead: 0, ..question };
+        match asked.answer_under(policy, None) {
+            Decision::Commit { next: Some(next), cause: Cause::Acquire, broken: Some(_) } => {
+                prop_assert!(!lives, "no-lost-thief: a live hold was taken over");
+                prop_assert_eq!(next.token, Some(fresh_token()), "token-order: under a token that was given before");
+                prop_assert_ne!(next.lock_id, asked.hold.lock_id);
+            }
+            other => prop_assert!(lives, "refused: {:?}", other),
         }
     }
 

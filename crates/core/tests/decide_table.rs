@@ -13,7 +13,7 @@ mod table {
     pub(crate) mod case;
 }
 
-use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Condition, Grip, Intent};
+use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Condition, Grip, Intent, Policy};
 use lokt_core::denial::Staleness;
 use lokt_core::hold::{Fence, LockId, PartKind, PulseRef};
 use lokt_core::pulse::ProcessRef;
@@ -29,11 +29,16 @@ struct Row {
 
 /// Asks `intent` in every case and holds the answer against the first row that applies.
 fn holds_for_every_case(intent: impl Fn(&Case) -> Intent, rows: &[Row]) {
+    holds_under(Policy::NAMED, intent, rows);
+}
+
+/// The same, for another protocol than that of named locks.
+fn holds_under(policy: Policy, intent: impl Fn(&Case) -> Intent, rows: &[Row]) {
     let mut uses = vec![0_usize; rows.len()];
     for case in every_case() {
         let number = rows.iter().position(|row| (row.applies)(&case)).expect("the last row applies to every case");
         let row = &rows[number];
-        check(&case, &intent(&case), &(row.answer)(&case), row.says);
+        check(&case, &intent(&case), policy, &(row.answer)(&case), row.says);
         uses[number] += 1;
     }
     for (row, uses) in rows.iter().zip(uses) {
@@ -107,6 +112,38 @@ fn lock_answers_as_the_table_says() {
         },
     ];
     holds_for_every_case(|_| Intent::Lock(terms()), &rows);
+}
+
+const ALONE: Row = Row {
+    says: "who asks for a hold of its own alone is refused while any lives, its own too",
+    applies: Case::lives,
+    answer: |_| Answer::Refused(Refusal::Held),
+};
+
+#[test]
+fn a_lease_is_asked_for_as_the_table_says() {
+    let rows = [BEING_WRITTEN, NEWER, ALONE, FROZEN, QUEUED, GRANTED];
+    holds_under(Policy::LEASES, |_| Intent::Lock(terms()), &rows);
+}
+
+#[test]
+fn taking_over_answers_as_the_table_says_whatever_the_protocol() {
+    let rows = [
+        Row {
+            says: "what is free can't be taken over",
+            applies: |case| case.kind == Kind::Free,
+            answer: |_| Answer::Refused(Refusal::Missing),
+        },
+        BEING_WRITTEN,
+        NEWER,
+        ALONE,
+        FROZEN,
+        QUEUED,
+        GRANTED,
+    ];
+    for policy in [Policy::LEASES, Policy::NAMED, Policy::CLAIMS] {
+        holds_under(policy, |_| Intent::TakeOver(terms()), &rows);
+    }
 }
 
 fn guard_with(pulse: Option<PulseRef>, process: ProcessRef, inside: Option<Badge>) -> Intent {
@@ -577,7 +614,7 @@ fn a_token_that_is_not_the_stored_one_is_stale_older_or_newer() {
         };
         for case in every_case() {
             let answer = Answer::Refused(stale(&case, named));
-            check(&case, &Intent::Check(named), &answer, "any other token is stale");
+            check(&case, &Intent::Check(named), Policy::NAMED, &answer, "any other token is stale");
         }
     }
 }

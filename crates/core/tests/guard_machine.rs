@@ -4,6 +4,7 @@ mod common {
     pub(crate) mod holds;
 }
 mod guarded {
+    mod ahead;
     pub(crate) mod books;
     mod endings;
     mod firm;
@@ -26,7 +27,7 @@ mod guarded {
     }
 }
 
-use guarded::books::{Command, Watched};
+use guarded::books::{Command, Verdict, Watched};
 use guarded::orders::{bring_to_an_end, explore, possible};
 use lokt_core::guard::{Event, Manners, OnLost};
 use proptest::prelude::*;
@@ -37,7 +38,15 @@ fn explore_all(ttl_sec: Option<u64>, granted_ms: &[u64], depth: usize) -> usize 
     let manners = EVERY_ON_LOST
         .into_iter()
         .flat_map(|on_lost| [false, true].map(|until_all| Manners { ttl_sec, on_lost, until_all }));
-    manners.map(|manners| explore(manners, granted_ms, depth)).sum()
+    let now_ms = granted_ms.iter().copied().max().unwrap_or(0);
+    manners.map(|manners| explore(manners, Watched::new(manners, granted_ms, now_ms), depth)).sum()
+}
+
+fn explore_ahead(lease_ms: u64, granted_ms: &[u64], depth: usize) -> usize {
+    let manners = |on_lost| Manners { ttl_sec: None, on_lost, until_all: false };
+    let now_ms = granted_ms.iter().copied().max().unwrap_or(0);
+    let start = |manners| Watched::ahead(manners, lease_ms, granted_ms, now_ms);
+    EVERY_ON_LOST.into_iter().map(manners).map(|manners| explore(manners, start(manners), depth)).sum()
 }
 
 #[test]
@@ -58,6 +67,16 @@ fn two_holds_are_guarded_well_in_every_order_of_events() {
 fn two_holds_of_the_same_moment_are_guarded_well_in_every_order_of_events() {
     let guards = explore_all(Some(2), &[0, 0], 7);
     assert!(guards > 10_000, "few different guards were tried: {guards}");
+}
+
+#[test]
+fn a_command_never_runs_to_the_end_of_its_lease_whatever_the_order_of_events() {
+    for lease_ms in [100, 400, 3_000, 30_000] {
+        let guards = explore_ahead(lease_ms, &[0], 9);
+        assert!(guards > 1_000, "few different guards were tried: {guards}");
+    }
+    let guards = explore_ahead(1_000, &[0, 200], 6);
+    assert!(guards > 5_000, "few different guards were tried: {guards}");
 }
 
 #[test]
@@ -92,6 +111,27 @@ fn any_manners() -> impl Strategy<Value = Manners> {
         .prop_map(|(ttl_sec, on_lost, until_all)| Manners { ttl_sec, on_lost, until_all })
 }
 
+fn live_through(mut watched: Watched, choices: Vec<Choice>) -> Verdict {
+    for choice in choices {
+        let (at, mut event) = choice.which.get(&possible(&watched)).clone();
+        let lingers = matches!(watched.books.command, Command::Lingers(_));
+        let ends = match event {
+            Event::Ended(_) | Event::AllGone => true,
+            Event::Signal { ends, .. } => ends && lingers,
+            _ => false,
+        };
+        if ends && !choice.may_end {
+            event = Event::Tick;
+        }
+        if let Event::Renewed { began_ms, .. } = &mut event {
+            *began_ms += choice.after_ms / 2;
+        }
+        // What takes its time may come back long after the next tick was due.
+        watched.step(at + choice.after_ms, &event)?;
+    }
+    bring_to_an_end(watched)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000.max(ProptestConfig::default().cases), failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -101,24 +141,17 @@ proptest! {
         granted_ms in prop::collection::vec(0..400_u64, 0..=4),
         choices in prop::collection::vec(any_choice(), 0..200),
     ) {
-        let mut watched = Watched::new(manners, &granted_ms, 400);
-        for choice in choices {
-            let (at, mut event) = choice.which.get(&possible(&watched)).clone();
-            let lingers = matches!(watched.books.command, Command::Lingers(_));
-            let ends = match event {
-                Event::Ended(_) | Event::AllGone => true,
-                Event::Signal { ends, .. } => ends && lingers,
-                _ => false,
-            };
-            if ends && !choice.may_end {
-                event = Event::Tick;
-            }
-            if let Event::Renewed { began_ms, .. } = &mut event {
-                *began_ms += choice.after_ms / 2;
-            }
-            // What takes its time may come back long after the next tick was due.
-            watched.step(at + choice.after_ms, &event).map_err(TestCaseError::fail)?;
-        }
-        bring_to_an_end(watched).map_err(TestCaseError::fail)?;
+        live_through(Watched::new(manners, &granted_ms, 400), choices).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn no_long_history_lets_a_command_run_to_the_end_of_its_lease(
+        on_lost in prop::sample::select(EVERY_ON_LOST.to_vec()),
+        lease_ms in prop_oneof![100..2_000_u64, 100..=86_400_000_u64],
+        granted_ms in prop::collection::vec(0..40_u64, 1..=2),
+        choices in prop::collection::vec(any_choice(), 0..200),
+    ) {
+        let manners = Manners { ttl_sec: None, on_lost, until_all: false };
+        live_through(Watched::ahead(manners, lease_ms, &granted_ms, 40), choices).map_err(TestCaseError::fail)?;
     }
 }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 
-use super::take::{carried, lock, new_part, settle};
+use super::take::{carried, new_part, refresh, settle};
 use super::{Breaking, Cause, Condition, Decision, Facts, Grip, Policy, Slot, Terms, commit};
 use crate::denial::{Denial, Staleness};
 use crate::hold::{Fence, Hold, Identity, PartKind, Parts};
@@ -71,7 +71,7 @@ pub(super) fn extend(ttl_sec: u64, token: Option<u64>, facts: Facts<'_>, me: &Id
     if !holder.lives() {
         return Decision::Deny(Denial::Over(Box::new(holder)));
     }
-    lock(&Terms { ttl_sec: Some(ttl_sec), reason: None }, facts, me, policy)
+    refresh(hold, &Terms { ttl_sec: Some(ttl_sec), reason: None }, facts, me, policy)
 }
 
 pub(super) fn unlock(

@@ -139,6 +139,8 @@ pub struct Condition {
 pub enum Intent {
     /// `lokt lock`: an owner part.
     Lock(Terms),
+    /// `lokt lease steal`: an owner part in place of a hold that is over, whoever's it was. What is free isn't taken over.
+    TakeOver(Terms),
     /// `lokt guard`, `lokt lock --bind`: a process part.
     Guard(Terms, Bearer),
     /// A guard's renewal.
@@ -221,11 +223,22 @@ pub enum Decision {
     Deny(Denial),
 }
 
+/// What the same owner's `lock` does about a hold of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// It is refused like anybody's while that hold lives, and gets a new one when it is over.
+    Never,
+    /// A live one gets a new end.
+    Refreshes,
+    /// So it does, and a stale one lives again under the same lock id.
+    Revives,
+}
+
 /// Policy of a protocol: named locks here; claims and worktree leases bring their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// May the same owner's `lock` revive its own stale hold under the same lock id?
-    pub revive: bool,
+    /// What the same owner's `lock` does about a hold of its own.
+    pub again: Again,
     /// Does what was stored survive a power cut, and what was ended stay ended? Then a hold of another boot keeps its token: nobody can
     /// have overtaken it unseen.
     pub durable: bool,
@@ -235,15 +248,18 @@ pub struct Policy {
 
 impl Policy {
     /// Named locks.
-    pub const NAMED: Self = Self { revive: true, durable: false, ends_late: true };
+    pub const NAMED: Self = Self { again: Again::Revives, durable: false, ends_late: true };
     /// Claims on the nodes of a ledger, whose events are synced before anybody hears of them and are never removed.
-    pub const CLAIMS: Self = Self { revive: false, durable: true, ends_late: false };
+    pub const CLAIMS: Self = Self { again: Again::Refreshes, durable: true, ends_late: false };
+    /// Worktree leases, whose chain is synced before anybody hears of it and is never taken back.
+    pub const LEASES: Self = Self { again: Again::Never, durable: true, ends_late: true };
 }
 
 /// Decides. See the table in `docs/protocol.md`, which this is.
 pub fn decide(intent: &Intent, facts: Facts<'_>, me: &Identity, policy: &Policy) -> Decision {
     match intent {
         Intent::Lock(terms) => take::lock(terms, facts, me, *policy),
+        Intent::TakeOver(terms) => take::take_over(terms, facts, me, *policy),
         Intent::Guard(terms, bearer) => take::guard(terms, bearer, facts, me, *policy),
         Intent::Renew(grip) => end::renew(grip, facts, me),
         Intent::Release(grip) => end::release(grip, facts, me),

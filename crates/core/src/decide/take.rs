@@ -1,8 +1,8 @@
-//! Getting a hold: `lock` and `guard`.
+//! Getting a hold: `lock`, `steal` and `guard`.
 
 use alloc::boxed::Box;
 
-use super::{Badge, Bearer, Broken, Cause, Decision, Facts, Freeze, Policy, Slot, Terms, commit, held};
+use super::{Again, Badge, Bearer, Broken, Cause, Decision, Facts, Freeze, Policy, Slot, Terms, commit, held};
 use crate::denial::Denial;
 use crate::hold::{Hold, Identity, Part, PartKind, Parts, RECORD_VERSION, lease_of};
 use crate::liveness::Liveness;
@@ -12,13 +12,17 @@ pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Polic
     let Slot::Held(hold) = facts.slot else { return grant(facts, me, None, |facts| owner_hold(terms, facts, me)) };
     let same_owner = hold.owner == me.owner;
     if !facts.lives(PartKind::Process) && !facts.lives(PartKind::Owner) {
-        let revived = (same_owner && policy.revive).then_some(hold);
+        let revived = (same_owner && policy.again == Again::Revives).then_some(hold);
         return grant(facts, me, revived, |facts| owner_hold(terms, facts, me));
     }
-    if !same_owner {
+    if !same_owner || policy.again == Again::Never {
         return held(&facts, hold);
     }
-    // A live hold of one's own: refreshed, whatever the line or a freeze says. A running guard stays what it is.
+    refresh(hold, terms, facts, me, policy)
+}
+
+/// A live hold of one's own gets a new end, whatever the line or a freeze says. A running guard stays what it is.
+pub(super) fn refresh(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
     let guard_stays = facts.lives(PartKind::Process) && !hold.is_foreign();
     let mut next = hold.clone();
     if !guard_stays {
@@ -29,6 +33,14 @@ pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Polic
     let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
     next.parts = Some(Parts { process, owner, edited: false });
     goes_on(hold, next, terms, facts, me, policy)
+}
+
+/// A new hold in place of one that is over, and of nothing else.
+pub(super) fn take_over(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
+    if matches!(facts.slot, Slot::Free) {
+        return Decision::Deny(Denial::Missing);
+    }
+    lock(terms, facts, me, Policy { again: Again::Never, ..policy })
 }
 
 pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {

@@ -3,7 +3,8 @@
 use std::hash::{Hash, Hasher};
 
 use lokt_core::guard::{
-    Action, Ended, Event, Guard, KILL_AFTER_MS, LOOK_MS, LOST, Manners, OnLost, Outcome, Warning, renewal_interval_ms,
+    Action, Ended, Event, Guard, KILL_AFTER_MS, KILL_SOON_MS, LOOK_MS, LOST, Manners, OnLost, Outcome, Warning,
+    renewal_interval_ms,
 };
 
 /// `Err` is the sentence that became false.
@@ -34,6 +35,8 @@ pub(crate) struct HoldBook {
     pub(crate) looking: bool,
     /// From when on it may be renewed, and from when on it must.
     due: Option<(u64, u64)>,
+    /// When its last good renewal began.
+    good_ms: u64,
 }
 
 impl HoldBook {
@@ -66,14 +69,26 @@ struct Answers {
     await_all: bool,
 }
 
+/// What the command was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Told {
+    Nothing,
+    ToEnd,
+    /// And it didn't, in time.
+    Killed,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Books {
     manners: Manners,
+    /// The lease in milliseconds, if the command must not run to its end.
+    ahead: Option<u64>,
     pub(crate) now_ms: u64,
     pub(crate) holds: Vec<HoldBook>,
     pub(crate) command: Command,
     look_due: u64,
     kill_due: Option<u64>,
+    told: Told,
     lost: bool,
     /// What the command left behind is still there.
     pub(crate) left_behind: bool,
@@ -84,7 +99,7 @@ pub(crate) struct Books {
 impl Hash for Books {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.now_ms, &self.holds, self.command, self.look_due, self.kill_due).hash(state);
-        (self.lost, self.left_behind, self.finished).hash(state);
+        (self.told, self.lost, self.left_behind, self.finished).hash(state);
     }
 }
 
@@ -97,21 +112,14 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn new(manners: Manners, granted_ms: &[u64], now_ms: u64) -> Self {
-        let interval_ms = manners.ttl_sec.map(renewal_interval_ms);
-        let due = |at: u64| interval_ms.map(|interval| (at + interval, at + interval));
-        let hold = |at: &u64| HoldBook { standing: Standing::Ours, renewing: None, looking: false, due: due(*at) };
-        let books = Books {
-            manners,
-            now_ms,
-            holds: granted_ms.iter().map(hold).collect(),
-            command: Command::Runs,
-            look_due: now_ms + LOOK_MS,
-            kill_due: None,
-            lost: false,
-            left_behind: false,
-            finished: false,
-        };
+        let books = Books::new(manners, None, granted_ms, now_ms);
         Self { guard: Guard::new(manners, granted_ms, now_ms), books }
+    }
+
+    /// One that must not let its command run to the end of a lease of so many milliseconds.
+    pub(crate) fn ahead(manners: Manners, lease_ms: u64, granted_ms: &[u64], now_ms: u64) -> Self {
+        let books = Books::new(manners, Some(lease_ms), granted_ms, now_ms);
+        Self { guard: Guard::new(manners, granted_ms, now_ms).stopping_ahead(lease_ms, granted_ms), books }
     }
 
     /// Enters the event, tells the guard, and judges what it wants to do.
@@ -125,6 +133,42 @@ impl Watched {
 }
 
 impl Books {
+    fn new(manners: Manners, ahead: Option<u64>, granted_ms: &[u64], now_ms: u64) -> Self {
+        let mut books = Self {
+            manners,
+            ahead,
+            now_ms,
+            holds: Vec::new(),
+            command: Command::Runs,
+            look_due: now_ms + LOOK_MS,
+            kill_due: None,
+            told: Told::Nothing,
+            lost: false,
+            left_behind: false,
+            finished: false,
+        };
+        let due = |at: u64| books.interval_ms().map(|interval| (at + interval, at + interval));
+        let hold = |at: &u64| HoldBook {
+            standing: Standing::Ours,
+            renewing: None,
+            looking: false,
+            due: due(*at),
+            good_ms: *at,
+        };
+        books.holds = granted_ms.iter().map(hold).collect();
+        books
+    }
+
+    /// Between renewals.
+    fn interval_ms(&self) -> Option<u64> {
+        self.ahead.map(|lease_ms| lease_ms / 3).or(self.manners.ttl_sec.map(renewal_interval_ms))
+    }
+
+    /// A loss now would end the command.
+    fn stops(&self) -> bool {
+        self.manners.on_lost == OnLost::Stop && self.command == Command::Runs
+    }
+
     /// Something may have to be renewed, looked at or ended.
     fn guards(&self) -> bool {
         !matches!(self.command, Command::Over(_))
@@ -179,11 +223,55 @@ impl Books {
                 }
             }
         }
+        self.enter_ends(&mut answers);
         if self.command == Command::Runs && self.kill_due.is_some_and(|at| at <= now_ms) {
             self.kill_due = None;
             answers.kill = true;
         }
+        let told = if answers.kill { Told::Killed } else { Told::ToEnd };
+        if answers.kill || answers.terminate {
+            self.told = self.told.max(told);
+        }
         answers
+    }
+
+    /// Leases that are over by now, without anybody having to say so.
+    fn enter_ends(&mut self, answers: &mut Answers) {
+        let Some(lease_ms) = self.ahead else { return };
+        for hold in 0..self.holds.len() {
+            let HoldBook { standing, renewing, good_ms, .. } = self.holds[hold];
+            // Whoever stops its command stops it ahead; whoever doesn't hears a renewal out.
+            let over = if self.stops() {
+                good_ms + lease_ms * 2 / 3 <= self.now_ms
+            } else {
+                good_ms + lease_ms <= self.now_ms && renewing.is_none()
+            };
+            if over && self.guards() && standing == Standing::Ours {
+                self.enter_end(hold, answers);
+            } else if !self.guards() && good_ms + lease_ms <= self.now_ms {
+                // What hangs for so long isn't waited for.
+                self.holds[hold].renewing = None;
+            }
+        }
+    }
+
+    fn enter_end(&mut self, hold: usize, answers: &mut Answers) {
+        let stops = self.stops();
+        answers.warnings.push(Warning::Expired { hold, stops });
+        self.enter_stop(hold, None, answers);
+        self.holds[hold].standing = Standing::Lost;
+    }
+
+    /// The command must end now, and within so many milliseconds at the latest.
+    fn enter_stop(&mut self, hold: usize, within_ms: Option<u64>, answers: &mut Answers) {
+        if self.stops() {
+            answers.terminate |= !self.lost;
+            let by_lease = self.ahead.map(|lease_ms| self.holds[hold].good_ms + lease_ms * 9 / 10);
+            let within = within_ms.map(|ms| self.now_ms + ms);
+            let due = [by_lease, within, self.kill_due].into_iter().flatten().min();
+            self.kill_due = due.filter(|_| self.told < Told::Killed);
+        }
+        self.lost = true;
     }
 
     fn enter_renewed(&mut self, hold: usize, began_ms: u64, outcome: &Outcome, answers: &mut Answers) {
@@ -191,9 +279,14 @@ impl Books {
         if self.holds[hold].standing != Standing::Ours {
             return;
         }
-        let interval = renewal_interval_ms(self.manners.ttl_sec.expect("only leases are renewed"));
+        let interval = self.interval_ms().expect("only leases are renewed");
+        let over = self.ahead.is_some_and(|lease_ms| self.holds[hold].good_ms + lease_ms <= self.now_ms);
         match outcome {
+            Outcome::Kept { late_ms } if self.ahead.is_some() && self.guards() && (over || late_ms.is_some()) => {
+                self.enter_end(hold, answers);
+            }
             Outcome::Kept { late_ms } => {
+                self.holds[hold].good_ms = began_ms;
                 self.holds[hold].due = Some((began_ms + interval, began_ms + interval));
                 answers.warnings.extend(late_ms.map(|late_ms| Warning::Late { hold, late_ms }));
             }
@@ -210,13 +303,10 @@ impl Books {
 
     fn enter_loss(&mut self, hold: usize, outcome: &Outcome, answers: &mut Answers) {
         let Outcome::Lost(holder) = outcome else { return };
-        let stops = self.manners.on_lost == OnLost::Stop && self.command == Command::Runs;
+        let stops = self.stops();
         answers.warnings.push(Warning::Lost { hold, holder: holder.clone(), stops });
-        answers.terminate = stops && !self.lost;
-        if answers.terminate {
-            self.kill_due = Some(self.now_ms + KILL_AFTER_MS);
-        }
-        self.lost = true;
+        let soon = self.ahead.is_some() && holder.is_some();
+        self.enter_stop(hold, Some(if soon { KILL_SOON_MS } else { KILL_AFTER_MS }), answers);
         if self.holds[hold].standing == Standing::Ours {
             self.holds[hold].standing = Standing::Lost;
         }
@@ -239,6 +329,7 @@ impl Books {
         must(warnings.eq(&answers.warnings), "the user is told what happened and nothing else")?;
         for action in actions {
             must(!self.finished, "nothing is done after the end")?;
+            must(*action != Action::Terminate || self.lost, "nothing is ended while all is well")?;
             match action {
                 Action::Renew(hold) => self.judge_renew(*hold)?,
                 Action::Look(hold) => self.judge_look(*hold)?,
@@ -255,7 +346,7 @@ impl Books {
         let hold = &mut self.holds[hold];
         must(hold.renewing.is_none(), "one renewal of a hold at a time")?;
         must(hold.standing == Standing::Ours, "only what is ours is renewed")?;
-        must(hold.due.is_some_and(|(from, _)| from <= self.now_ms), "a renewal waits until half the lease is over")?;
+        must(hold.due.is_some_and(|(from, _)| from <= self.now_ms), "a renewal waits until it is due")?;
         hold.renewing = Some(self.now_ms);
         Ok(())
     }
@@ -293,8 +384,23 @@ impl Books {
         Ok(())
     }
 
+    /// Whatever happened: who runs a command that is to be stopped has told it in time, and killed it in time.
+    fn judge_ahead(&self) -> Verdict {
+        let Some(lease_ms) = self.ahead.filter(|_| self.stops()) else { return Ok(()) };
+        let past = |ms: u64| self.holds.iter().any(|hold| hold.good_ms + ms <= self.now_ms);
+        must(
+            self.told >= Told::ToEnd || !past(lease_ms * 2 / 3),
+            "it is told to end when two thirds of the lease are over",
+        )?;
+        must(
+            self.told >= Told::Killed || !past(lease_ms * 9 / 10),
+            "it is killed when nine tenths of the lease are over",
+        )
+    }
+
     /// What should have been done by now was done.
     fn judge_omissions(&mut self) -> Verdict {
+        self.judge_ahead()?;
         if self.guards() {
             let now = self.now_ms;
             let overdue = |hold: &HoldBook| hold.idle() && hold.due.is_some_and(|(_, by)| by <= now);
@@ -314,7 +420,18 @@ impl Books {
         must(wake_at.is_none_or(|at| at > self.now_ms), "what was due is done, so the next tick lies ahead")?;
         let by = |at: u64| wake_at.is_some_and(|wake| wake <= at);
         if !self.guards() {
-            return must(wake_at.is_none(), "with nothing to guard only answers are awaited");
+            // What hangs is awaited to the end of its lease, if that is what counts.
+            let ends = self.ahead.map(|lease_ms| move |hold: &HoldBook| hold.good_ms + lease_ms);
+            let end = ends.and_then(|end| self.holds.iter().filter(|hold| hold.renewing.is_some()).map(end).min());
+            return must(wake_at == end, "with nothing to guard only answers are awaited");
+        }
+        if let Some(lease_ms) = self.ahead.filter(|_| self.stops()) {
+            let ours = |hold: &&HoldBook| hold.standing == Standing::Ours;
+            let told = self.holds.iter().filter(ours).all(|hold| by(hold.good_ms + lease_ms * 2 / 3));
+            must(told, "the tick comes in time to tell the command")?;
+            let killed =
+                self.told == Told::Killed || self.holds.iter().all(|hold| by(hold.good_ms + lease_ms * 9 / 10));
+            must(killed, "the tick comes in time to kill, whatever was lost")?;
         }
         let kill = self.kill_due.filter(|_| self.command == Command::Runs);
         must(kill.is_none_or(by), "the tick comes in time to kill")?;

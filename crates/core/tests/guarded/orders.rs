@@ -86,9 +86,8 @@ struct Reached {
     by: Event,
 }
 
-/// Tries every order of `depth` events; says how many different guards there were.
-pub(crate) fn explore(manners: Manners, granted_ms: &[u64], depth: usize) -> usize {
-    let start = Watched::new(manners, granted_ms, granted_ms.iter().copied().max().unwrap_or(0));
+/// Tries every order of `depth` events from there; says how many different guards there were.
+pub(crate) fn explore(manners: Manners, start: Watched, depth: usize) -> usize {
     let mut known: HashMap<Books, Vec<usize>> = HashMap::from([(start.books.clone(), vec![0])]);
     let mut all = vec![Reached { watched: start, from: None, by: Event::Tick }];
     let mut next = 0;

@@ -89,12 +89,12 @@ pub(crate) enum Refusal {
 }
 
 /// Decides `intent` in `case` and holds it against `answer`.
-pub(crate) fn check(case: &Case, intent: &Intent, answer: &Answer, says: &str) {
+pub(crate) fn check(case: &Case, intent: &Intent, policy: Policy, answer: &Answer, says: &str) {
     let me = me();
     if let Some(hold) = case.hold() {
         assert_eq!(Elapsed::of(&hold, &NOW, &me), case.elapsed(), "the stored times are not what {case:?} says");
     }
-    let decision = case.with_facts(|facts| decide(intent, facts, &me, &Policy::NAMED));
+    let decision = case.with_facts(|facts| decide(intent, facts, &me, &policy));
     let expected = expected(case, intent, answer);
     assert_eq!(decision, expected, "{says:?} is false for {intent:?} in {case:?}");
 }

@@ -38,7 +38,7 @@ impl<'a> Ask<'a> {
     /// Asks once, and takes no for an answer.
     pub(crate) fn once(name: &'a LockName, intent: Intent) -> Self {
         let reason = match &intent {
-            Intent::Lock(terms) | Intent::Guard(terms, _) => terms.reason.clone(),
+            Intent::Lock(terms) | Intent::TakeOver(terms) | Intent::Guard(terms, _) => terms.reason.clone(),
             _ => None,
         };
         Self {
@@ -91,7 +91,7 @@ impl<'a> Ask<'a> {
     /// How much must be known to answer it.
     pub(super) fn depth(&self) -> Depth {
         match self.intent {
-            Intent::Lock(_) | Intent::Guard(..) => Depth::Line,
+            Intent::Lock(_) | Intent::TakeOver(_) | Intent::Guard(..) => Depth::Line,
             Intent::Renew(_) | Intent::Release(_) => Depth::Grip,
             Intent::Unlock(..) | Intent::UnlockFor(_) | Intent::Extend { .. } => Depth::Holder,
             Intent::Prune | Intent::Check(_) => Depth::Holder,
@@ -101,7 +101,7 @@ impl<'a> Ask<'a> {
 
     /// Does it ask for a hold?
     pub(super) fn takes(&self) -> bool {
-        matches!(self.intent, Intent::Lock(_) | Intent::Guard(..))
+        matches!(self.intent, Intent::Lock(_) | Intent::TakeOver(_) | Intent::Guard(..))
     }
 
     /// Whatever is there, even if it can't be read?
@@ -112,7 +112,7 @@ impl<'a> Ask<'a> {
     /// The lease that is asked for.
     pub(super) fn ttl_sec(&self) -> Option<u64> {
         match &self.intent {
-            Intent::Lock(terms) | Intent::Guard(terms, _) => terms.ttl_sec,
+            Intent::Lock(terms) | Intent::TakeOver(terms) | Intent::Guard(terms, _) => terms.ttl_sec,
             _ => None,
         }
     }

@@ -1,0 +1,255 @@
+//! What a repository and a worktree say about themselves.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use jiff::Timestamp;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::json::{object, text, whole};
+use super::policy::PolicyWish;
+use crate::time::{parse_wall, show_wall};
+
+/// What every worktree says of its snapshots, even if that is nothing.
+const SNAPSHOTS: [&str; 2] = ["base_snapshot_id", "head_snapshot_id"];
+
+/// May one hold it alone?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// One writer, who holds the lease.
+    #[default]
+    Exclusive,
+    /// Everybody writes; there is no lease.
+    Shared,
+}
+
+/// `worktrees/<name>/config.json`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorktreeConfig {
+    /// Its name.
+    pub name: String,
+    /// Who may write.
+    pub isolation: Isolation,
+    /// Since when it has been.
+    pub created_at: Option<Timestamp>,
+    /// It is on its way to this name.
+    pub renaming_to: Option<String>,
+    /// It is about to be removed.
+    pub removing: bool,
+    /// Everything else that is written there, which survives.
+    pub extra: Map<String, Value>,
+}
+
+impl Isolation {
+    /// As in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+impl WorktreeConfig {
+    /// The same of one that stays where it is.
+    #[must_use]
+    pub fn staying(self) -> Self {
+        Self { renaming_to: None, removing: false, ..self }
+    }
+
+    /// Does it go nowhere, or where the other does?
+    pub fn goes_with(&self, other: &Self) -> bool {
+        (&self.renaming_to, self.removing) == (&other.renaming_to, other.removing)
+    }
+
+    /// As bytes, indented by two.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("JSON values are JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Back, from ours and from what `jvs` wrote; the text says what is wrong.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let mut extra = object(bytes)?;
+        // One schema has `worktree_id`, the other `name`, ours both. Where they differ, the id is somebody else's business.
+        let name = text(&extra, "name").or_else(|| text(&extra, "worktree_id"));
+        let name = name.filter(|name| !name.is_empty()).ok_or("it has no name")?;
+        extra.remove("name");
+        if text(&extra, "worktree_id").as_ref() == Some(&name) {
+            extra.remove("worktree_id");
+        }
+        let isolation = match extra.remove("isolation") {
+            None | Some(Value::Null) => Isolation::default(),
+            Some(Value::String(text)) if text == Isolation::Exclusive.as_str() => Isolation::Exclusive,
+            Some(Value::String(text)) if text == Isolation::Shared.as_str() => Isolation::Shared,
+            // Taking it for either would be a guess about who may write.
+            Some(_) => return Err("its isolation is neither exclusive nor shared".into()),
+        };
+        // A time that can't be read survives as it is.
+        let created_at = text(&extra, "created_at").and_then(|at| parse_wall(&at));
+        if created_at.is_some() {
+            extra.remove("created_at");
+        }
+        // Null is what is written where nothing is known.
+        extra.retain(|member, value| !value.is_null() || !SNAPSHOTS.contains(&member.as_str()));
+        let renaming_to = text(&extra, "renaming_to");
+        extra.remove("renaming_to");
+        let removing = extra.remove("removing") == Some(Value::Bool(true));
+        Ok(Self { name, isolation, created_at, renaming_to, removing, extra })
+    }
+}
+
+impl Serialize for WorktreeConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let own = [
+            ("worktree_id", Some(Value::from(self.name.as_str()))),
+            ("name", Some(self.name.as_str().into())),
+            ("isolation", Some(self.isolation.as_str().into())),
+            ("created_at", self.created_at.map(|at| show_wall(at).into())),
+            (SNAPSHOTS[0], Some(Value::Null)),
+            (SNAPSHOTS[1], Some(Value::Null)),
+            ("renaming_to", self.renaming_to.as_deref().map(Value::from)),
+            ("removing", self.removing.then_some(Value::Bool(true))),
+        ];
+        // Nobody's `name` but ours is the name, whoever put what into the rest.
+        let is_ours = |member: &str| matches!(member, "name" | "isolation" | "renaming_to" | "removing");
+        let kept = |member: &str| self.extra.get(member).filter(|_| !is_ours(member));
+        for (member, value) in &own {
+            // What a `created_at` of ours says counts; otherwise what is kept does.
+            let kept = kept(member).filter(|_| *member != "created_at" || value.is_none());
+            if let Some(value) = kept.or(value.as_ref()) {
+                map.serialize_entry(member, value)?;
+            }
+        }
+        for (member, value) in self.extra.iter().filter(|(member, _)| own.iter().all(|(own, _)| own != member)) {
+            map.serialize_entry(member, value)?;
+        }
+        map.end()
+    }
+}
+
+/// The policy in the repository's `config.json`; unknown members are nobody's business.
+pub fn policy(bytes: &[u8]) -> Result<PolicyWish, String> {
+    let members = object(bytes)?;
+    let number = |name: &str| match members.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            // What is out of bounds is refused by name, with all the others; here it is only a number or not.
+            let is_whole = value.is_u64() || value.as_f64().is_some_and(|number| number >= 0.0 && number % 1.0 == 0.0);
+            let number = whole(value).filter(|_| is_whole);
+            number.map(Some).ok_or_else(|| format!("its {name} is no number of milliseconds"))
+        }
+    };
+    Ok(PolicyWish {
+        lease_ms: number("lease_ms")?,
+        renew_ms: number("renew_ms")?,
+        skew_ms: number("skew_ms")?,
+        grace_ms: number("grace_ms")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OURS: &str = r#"{
+  "worktree_id": "main",
+  "name": "main",
+  "isolation": "exclusive",
+  "created_at": "2026-11-15T18:00:00.25Z",
+  "base_snapshot_id": null,
+  "head_snapshot_id": null
+}
+"#;
+
+    #[test]
+    fn a_worktree_reads_back_to_the_byte() {
+        let config = WorktreeConfig {
+            name: "main".into(),
+            isolation: Isolation::Exclusive,
+            created_at: parse_wall("2026-11-15T18:00:00.25Z"),
+            renaming_to: None,
+            removing: false,
+            extra: Map::new(),
+        };
+        assert_eq!(String::from_utf8(config.to_bytes()).as_deref(), Ok(OURS));
+        let read = WorktreeConfig::parse(OURS.as_bytes()).expect("ours");
+        assert_eq!(read.to_bytes(), OURS.as_bytes());
+        let going = WorktreeConfig { renaming_to: Some("next".into()), removing: true, ..config.clone() };
+        assert_eq!(WorktreeConfig::parse(&going.to_bytes()), Ok(going.clone()));
+        assert!(!going.goes_with(&config) && going.clone().staying().goes_with(&config));
+        assert_eq!(going.staying(), config);
+    }
+
+    #[test]
+    fn both_schemas_of_jvs_are_read_and_what_they_have_beside_survives() {
+        for (json, members) in [
+            (
+                r#"{"name":"w","head_snapshot_id":"1708300800000-a3f7c1b2","created_at":"2026-02-19T00:00:00.123456789Z","isolation":"exclusive"}"#,
+                &[
+                    "1708300800000-a3f7c1b2",
+                    "2026-02-19T00:00:00.123456789Z",
+                    "\"worktree_id\": \"w\"",
+                    "\"base_snapshot_id\": null",
+                ][..],
+            ),
+            (
+                r#"{"worktree_id":"w","isolation":"exclusive","created_at":"2026-02-19T00:00:00Z","base_snapshot_id":"b","head_snapshot_id":null,"label":"x","snapshot_defaults":{"a":[1]}}"#,
+                &["\"base_snapshot_id\": \"b\"", "\"label\": \"x\"", "\"snapshot_defaults\": {", "\"name\": \"w\""][..],
+            ),
+            (
+                r#"{"worktree_id":"4f1c","name":"w","created_at":"soon"}"#,
+                &["\"worktree_id\": \"4f1c\"", "\"created_at\": \"soon\""][..],
+            ),
+        ] {
+            let config = WorktreeConfig::parse(json.as_bytes()).expect("a worktree");
+            assert_eq!((config.name.as_str(), config.isolation), ("w", Isolation::Exclusive), "{json}");
+            let written = String::from_utf8(config.to_bytes()).expect("JSON is text");
+            for member in members {
+                assert!(written.contains(member), "{member} is lost from {json}: {written}");
+            }
+            assert_eq!(WorktreeConfig::parse(written.as_bytes()), Ok(config), "{json}");
+        }
+    }
+
+    #[test]
+    fn who_may_write_is_never_guessed() {
+        let shared = WorktreeConfig::parse(br#"{"name":"w","isolation":"shared"}"#).map(|config| config.isolation);
+        assert_eq!(shared, Ok(Isolation::Shared));
+        for bad in
+            [r#"{"name":"w","isolation":"Shared"}"#, r#"{"name":"w","isolation":1}"#, r#"{"name":""}"#, "{}", "[]", ""]
+        {
+            assert!(WorktreeConfig::parse(bad.as_bytes()).is_err(), "{bad} was taken for a worktree");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_read_from_any_configuration() {
+        let wish = policy(br#"{"lease_ms":5e3,"renew_ms":null,"grace_ms":0,"engine":"copy"}"#);
+        let expected = PolicyWish { lease_ms: Some(5_000), grace_ms: Some(0), ..PolicyWish::default() };
+        assert_eq!(wish, Ok(expected));
+        assert_eq!(policy(b"{}"), Ok(PolicyWish::default()));
+        for bad in
+            [r#"{"lease_ms":"30s"}"#, r#"{"skew_ms":-1}"#, r#"{"skew_ms":-1.0}"#, r#"{"grace_ms":1.5}"#, "[]", ""]
+        {
+            assert!(policy(bad.as_bytes()).is_err(), "{bad} was taken for a policy");
+        }
+        let beyond = policy(br#"{"lease_ms":1e300}"#).expect("a number").policy();
+        assert!(beyond.is_err_and(|why| why.to_string().contains("24h")), "what is out of bounds is refused");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_reading_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = WorktreeConfig::parse(&bytes);
+            let _ = policy(&bytes);
+        }
+    }
+}

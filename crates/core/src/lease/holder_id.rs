@@ -1,0 +1,34 @@
+//! The fields of a holder's id, in which nothing may look like the mark between them.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// With a percent sign for what would be misread: the mark itself, blanks and controls.
+pub(super) fn encoded(field: &str) -> String {
+    let mut out = String::with_capacity(field.len());
+    for c in field.chars() {
+        if matches!(c, '%' | ':') || c.is_control() || c.is_whitespace() {
+            let mut bytes = [0; 4];
+            out.extend(c.encode_utf8(&mut bytes).bytes().map(|byte| format!("%{byte:02X}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Back. A percent sign that begins no byte is one: other tools write fields as they are.
+pub(super) fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
+        let byte = digits
+            .and_then(|digits| core::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
