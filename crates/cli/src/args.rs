@@ -10,10 +10,30 @@ use crate::report::Failure;
 pub(crate) fn lock_name(text: &str) -> Result<LockName, Failure> {
     LockName::new(text).map_err(|bad| {
         let code = crate::exit::Exit::Usage;
-        Failure::new(code, "E_BAD_NAME", format!("invalid lock name: {bad}")).hint(
-            "a name has letters (A-Z, a-z), digits, dots, hyphens and underscores, at most 200, like `release-1.2`",
-        )
+        Failure::new(code, "E_BAD_NAME", format!("invalid lock name: {bad}")).hint(NAME_HINT)
     })
+}
+
+/// What a name looks like.
+pub(crate) const NAME_HINT: &str =
+    "a name has letters (A-Z, a-z), digits, dots, hyphens and underscores, at most 200, like `release-1.2`";
+
+/// Checks a worktree's name before the first file is touched.
+pub(crate) fn worktree_name(text: &str) -> Result<LockName, Failure> {
+    LockName::new(text).map_err(|bad| {
+        let leads_out = text.contains(['/', '\\']) || text.contains("..");
+        let code = if leads_out { "E_PATH_ESCAPE" } else { "E_NAME_INVALID" };
+        Failure::new(crate::exit::Exit::Usage, code, format!("invalid worktree name: {bad}")).hint(NAME_HINT)
+    })
+}
+
+/// `--lease`, `--renew`, `--skew` and `--grace`, in milliseconds. What can be a lease's is the library's to say.
+pub(crate) fn parse_millis(text: &str) -> Result<u64, String> {
+    let time = duration::parse(text).map_err(|bad| bad.to_string())?;
+    if !time.is_zero() && time.as_millis() == 0 {
+        return Err("shorter than a millisecond".to_owned());
+    }
+    u64::try_from(time.as_millis()).map_err(|_| duration::BadDuration::TooLong.to_string())
 }
 
 /// `--ttl`: 0 is none.
@@ -87,4 +107,10 @@ pub(crate) fn parse_token(text: &str) -> Result<u64, String> {
 /// Seconds of a lease, rounded up; `None` for no lease.
 pub(crate) fn lease_seconds(ttl: Option<Duration>) -> Option<u64> {
     ttl.filter(|ttl| !ttl.is_zero()).map(duration::whole_seconds)
+}
+
+/// `--token` of a lease.
+pub(crate) fn parse_lease_token(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "not a fencing token, which is a number; `lokt lease status` shows the current one".to_owned())
 }

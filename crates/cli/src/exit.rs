@@ -1,5 +1,6 @@
 //! Exit codes: an interface that scripts depend on. `docs/exit-codes.md` has the same table; a test compares them.
 
+use lokt::lease::LeaseRefusal;
 use lokt::{Denial, Error, ErrorKind, Staleness};
 
 /// How a command ended.
@@ -19,6 +20,12 @@ pub(crate) enum Exit {
     Expired,
     /// 6
     StaleToken,
+    /// 7
+    Skewed,
+    /// 8
+    Moving,
+    /// 9
+    Partial,
     /// 64
     Usage,
     /// 65
@@ -39,18 +46,21 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Every code that this program uses, with its meaning.
-    pub(crate) const ALL: [(Self, &str); 14] = [
+    pub(crate) const ALL: [(Self, &str); 17] = [
         (Self::Done, "done"),
         (Self::Failed, "error (also: `--break-stale` refused)"),
         (
             Self::Held,
             "held by another, frozen, others are first in line, or timed out waiting (`E_LOCK_CONFLICT`, `E_FROZEN`)",
         ),
-        (Self::Missing, "no such lock, freeze, claim, ledger"),
+        (Self::Missing, "no such lock, freeze, claim, ledger, worktree, repository"),
         (Self::NotYours, "not yours (`E_LOCK_NOT_HELD`)"),
         (Self::Expired, "your lease has expired (`E_LOCK_EXPIRED`)"),
         (Self::StaleToken, "stale token (`E_FENCING_MISMATCH`)"),
-        (Self::Usage, "usage, bad name"),
+        (Self::Skewed, "the holder's clock is too far off to judge its lease (`E_CLOCK_SKEW_EXCEEDED`)"),
+        (Self::Moving, "not quiet enough: a file changed while it was copied (`E_CONSISTENCY_UNAVAILABLE`)"),
+        (Self::Partial, "incomplete; kept for snapshots (`E_PARTIAL_SNAPSHOT`)"),
+        (Self::Usage, "usage, bad name, no lease in a shared worktree"),
         (Self::Damaged, "damaged data, unsupported version, not a regular file, where the command can't go on"),
         (Self::Unusable, "engine or file system can't be used"),
         (Self::TryAgain, "somebody was faster or is busy, try again (`E_SEQUENCE_MISMATCH`, `E_BUSY`)"),
@@ -69,6 +79,9 @@ impl Exit {
             Self::NotYours => 4,
             Self::Expired => 5,
             Self::StaleToken => 6,
+            Self::Skewed => 7,
+            Self::Moving => 8,
+            Self::Partial => 9,
             Self::Usage => 64,
             Self::Damaged => 65,
             Self::Unusable => 69,
@@ -92,11 +105,24 @@ impl Exit {
         }
     }
 
+    /// The answer to whoever asked about a worktree's lease.
+    pub(crate) fn of_lease(refused: &LeaseRefusal) -> Self {
+        match refused.code() {
+            "E_CLOCK_SKEW_EXCEEDED" => Self::Skewed,
+            // What can't be read is somebody's, for a while.
+            "E_LOCK_CONFLICT" => Self::Held,
+            "E_LOCK_NOT_HELD" => Self::NotYours,
+            _ => Self::of_denial(&refused.denial),
+        }
+    }
+
     pub(crate) fn of_error(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Io | ErrorKind::NoProcess => Self::Failed,
-            ErrorKind::NotARecord | ErrorKind::Newer | ErrorKind::Damaged => Self::Damaged,
-            ErrorKind::BadEvent => Self::Usage,
+            ErrorKind::NotARecord | ErrorKind::Newer | ErrorKind::Damaged | ErrorKind::Format => Self::Damaged,
+            ErrorKind::BadEvent | ErrorKind::Shared | ErrorKind::BadName => Self::Usage,
+            ErrorKind::Missing => Self::Missing,
+            ErrorKind::Moving => Self::Moving,
             ErrorKind::Busy => Self::TryAgain,
             ErrorKind::Unusable => Self::Unusable,
         }

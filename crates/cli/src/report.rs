@@ -161,9 +161,13 @@ impl Failure {
                 self.code = "E_BAD_NAME";
                 self.hint("a node is named by its id, like 1.2")
             }
-            (Some(ErrorKind::Io | ErrorKind::NotARecord | ErrorKind::Unusable), Some(_)) => {
+            (Some(ErrorKind::Io | ErrorKind::NotARecord | ErrorKind::Unusable), Some("ledger" | "claim")) => {
                 self.hint("`-d DIR` names the directory that contains `ledger`")
             }
+            (
+                Some(ErrorKind::Io | ErrorKind::NotARecord | ErrorKind::Unusable | ErrorKind::Damaged),
+                Some("worktree" | "lease"),
+            ) => self.hint("`lokt doctor --strict` examines the repository"),
             _ => self,
         }
     }
@@ -203,7 +207,11 @@ fn next_step(kind: ErrorKind) -> &'static str {
         ErrorKind::Io | ErrorKind::NotARecord | ErrorKind::Unusable => {
             "`lokt root` shows which root is used and how it was found"
         }
-        ErrorKind::Newer => "upgrade lokt",
+        ErrorKind::Newer | ErrorKind::Format => "upgrade lokt",
+        ErrorKind::Moving => "nothing was published; try again when nobody writes to it",
+        ErrorKind::Shared => "`lokt lease status` says so; everybody may write there",
+        ErrorKind::BadName => crate::args::NAME_HINT,
+        ErrorKind::Missing => "`lokt worktree list` shows those that there are",
         ErrorKind::BadEvent => {
             "an event is one JSON object with a `type`, like '{\"type\":\"note\",\"text\":\"hello\"}'"
         }

@@ -25,6 +25,16 @@ pub enum ErrorKind {
     BadEvent,
     /// A ledger has gaps or events that can't be read, and the command won't guess what they were.
     Damaged,
+    /// A repository has a format that this program must leave alone.
+    Format,
+    /// What was to be copied changed meanwhile.
+    Moving,
+    /// There is no lease: the worktree is everybody's.
+    Shared,
+    /// What should become a worktree's name can't be one.
+    BadName,
+    /// What is asked about isn't there any more.
+    Missing,
 }
 
 /// An error with what to do about it.
@@ -79,6 +89,11 @@ impl Error {
             ErrorKind::NoProcess => "E_NO_PROCESS",
             ErrorKind::BadEvent => "E_BAD_EVENT",
             ErrorKind::Damaged => "E_CORRUPT",
+            ErrorKind::Format => "E_FORMAT_UNSUPPORTED",
+            ErrorKind::Moving => "E_CONSISTENCY_UNAVAILABLE",
+            ErrorKind::Shared => "E_NOT_EXCLUSIVE",
+            ErrorKind::BadName => "E_NAME_INVALID",
+            ErrorKind::Missing => "E_NOT_FOUND",
         }
     }
 

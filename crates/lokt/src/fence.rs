@@ -118,7 +118,7 @@ fn check(store: &Store<'_>, name: &LockName, token: u64) -> Result<Fenced, Error
     })
 }
 
-fn bad_target(target: &Path, error: io::Error) -> Error {
+pub(crate) fn bad_target(target: &Path, error: io::Error) -> Error {
     let needs = match error.kind() {
         io::ErrorKind::InvalidInput => "it must be a regular file, or nothing yet, and never a symbolic link",
         io::ErrorKind::IsADirectory => "name the file in it, too",
@@ -134,7 +134,7 @@ fn bad_target(target: &Path, error: io::Error) -> Error {
     file_error("publish to", target, error).hint(format!("nothing was published; {needs}"))
 }
 
-fn file_error(attempt: &str, path: &Path, error: io::Error) -> Error {
+pub(crate) fn file_error(attempt: &str, path: &Path, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => {
             Error::new(ErrorKind::NotARecord, format!("can't {attempt} {}: {error}", path.display()))

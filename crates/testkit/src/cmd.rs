@@ -20,6 +20,11 @@ impl Place {
         Self { dir: tempfile::tempdir().expect("a temp directory can be made"), binary: binary.into() }
     }
 
+    /// The same in a directory on a file system of the test's choice.
+    pub fn within(binary: &str, parent: &Path) -> Self {
+        Self { dir: tempfile::tempdir_in(parent).expect("a temp directory can be made"), binary: binary.into() }
+    }
+
     /// The root directory.
     pub fn root(&self) -> PathBuf {
         self.dir.path().join("root")

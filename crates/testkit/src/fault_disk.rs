@@ -130,6 +130,10 @@ impl Disk for FaultDisk {
         self.run_write(bytes, |bytes| self.inner.append(path, bytes))
     }
 
+    fn cut(&self, path: &str, size: u64) -> io::Result<()> {
+        self.run(|| self.inner.cut(path, size))
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.run(|| self.inner.rename(from, to))
     }
@@ -203,6 +207,10 @@ impl Disk for FaultDisk {
     fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>> {
         let file = self.run_write(bytes, |bytes| self.inner.create_pulse(path, bytes))?;
         Ok(Box::new(FaultPulse { inner: file, plan: self.plan.clone() }))
+    }
+
+    fn refresh(&self, dir: &str) {
+        self.inner.refresh(dir);
     }
 
     fn remove_dir(&self, dir: &str) -> io::Result<()> {

@@ -55,6 +55,11 @@ impl Disk for HookDisk {
         self.inner.append(path, bytes)
     }
 
+    fn cut(&self, path: &str, size: u64) -> io::Result<()> {
+        (self.hook)("cut", path)?;
+        self.inner.cut(path, size)
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         (self.hook)("rename", from)?;
         self.inner.rename(from, to)
@@ -133,6 +138,10 @@ impl Disk for HookDisk {
     fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>> {
         (self.hook)("create_pulse", path)?;
         self.inner.create_pulse(path, bytes)
+    }
+
+    fn refresh(&self, dir: &str) {
+        self.inner.refresh(dir);
     }
 
     fn remove_dir(&self, dir: &str) -> io::Result<()> {

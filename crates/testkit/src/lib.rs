@@ -13,7 +13,8 @@
 //! | [`cmd`] | the real command on a root of its own |
 //! | [`chronicle`] | a ledger that many real processes write to, and what must be true of it |
 //! | [`guarding`] | a guard and its command, started and killed for real |
-//! | [`strace`] | a real process delayed or killed at each system call |
+//! | [`strace`] | a real process delayed, stopped or killed at each system call |
+//! | [`tenancy`] | a repository whose leases many real processes want |
 //! | [`judge`] | reads their history and says which promise was broken |
 
 pub mod chronicle;
@@ -29,3 +30,4 @@ pub mod session;
 pub mod storm;
 pub mod strace;
 pub mod swarm;
+pub mod tenancy;

@@ -274,6 +274,14 @@ impl Disk for MemDisk {
         Ok(file.bytes.len() as u64)
     }
 
+    fn cut(&self, path: &str, size: u64) -> io::Result<()> {
+        let mut state = self.state();
+        let ino = state.ino(path)?;
+        let file = state.files.get_mut(&ino).expect("every name has a file");
+        file.bytes.resize(usize::try_from(size).expect("a short test"), 0);
+        Ok(())
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
         let tree = state.take_out(from)?;

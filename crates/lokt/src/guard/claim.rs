@@ -10,16 +10,15 @@ use lokt_core::denial::Holder;
 use lokt_core::guard::{Ended, Guard, Manners, OnLost, Outcome, RENEW_MS_MIN};
 use lokt_core::ledger::claiming::Refused;
 use lokt_core::ledger::seq::Seq;
-use lokt_core::liveness::Process;
-use lokt_core::time::Moment;
 
 use super::Notice;
+use super::boottime::BootTime;
 use super::kept::{Kept, Minded};
 use super::shell::Shell;
 use crate::error::Error;
 use crate::ledger::{ClaimEntry, ClaimTerms, Claimed, Claiming, Ledger, LockPatience, Releasing};
 use crate::locks::Said;
-use crate::sys::machine::{Linux, Machine, ProcessStat};
+use crate::sys::machine::{Linux, Machine};
 use crate::sys::signals::Inbox;
 use crate::sys::spawn::spawn;
 use crate::wait::Alarm as _;
@@ -40,28 +39,6 @@ struct Held {
     /// From when on it lasts that long, by `CLOCK_BOOTTIME`.
     began_ms: u64,
     force: bool,
-}
-
-/// Time that goes on while the machine sleeps: a claim's does.
-struct BootTime;
-
-impl Machine for BootTime {
-    fn now(&self) -> Moment {
-        let now = Linux.now();
-        Moment { monotonic_ms: now.boottime_ms, ..now }
-    }
-
-    fn random(&self) -> io::Result<u128> {
-        Linux.random()
-    }
-
-    fn process(&self, pid: i64) -> Option<ProcessStat> {
-        Linux.process(pid)
-    }
-
-    fn process_in(&self, space: u64, pid: i64, start: i64) -> Process {
-        Linux.process_in(space, pid, start)
-    }
 }
 
 impl ClaimGuard {
@@ -88,7 +65,7 @@ impl ClaimGuard {
             return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
         }
         let own_group = on_lost == OnLost::Stop;
-        let machine: Arc<dyn Machine> = Arc::new(BootTime);
+        let machine: Arc<dyn Machine> = Arc::new(BootTime(Arc::new(Linux)));
         let began_ms = held.began_ms;
         let pid = spawn(command, own_group, inbox.before())?;
         let manners = Manners { ttl_sec: Some(held.ttl_sec), on_lost, until_all: false };

@@ -15,6 +15,10 @@ pub(super) trait Kept {
     fn minded(&self) -> Arc<dyn Minded>;
     /// Gives it back.
     fn release(self: Box<Self>) -> Said<Outcome>;
+    /// The same with what was lost: whatever is left of it.
+    fn leave(self: Box<Self>) {
+        self.release();
+    }
     /// Leaves it to what the command left behind.
     fn leave_to_heirs(&mut self) {}
     /// Does anything that the command left behind keep it? Rings when nothing does any more.
@@ -34,6 +38,10 @@ pub(super) trait Minded: Send + Sync {
     /// Its time was over before it could be renewed. Who has it now?
     fn successor(&self) -> Option<Holder> {
         None
+    }
+    /// May a look take its time? What hangs must not keep whoever has to stop a command in time.
+    fn looks_aside(&self) -> bool {
+        false
     }
 }
 

@@ -1,11 +1,14 @@
-//! Running a command under locks, or under a claim. What to do next is decided by [`lokt_core::guard::Guard`]; this does it.
+//! Running a command under locks, under a claim or under the lease of a worktree. What to do next is decided by [`lokt_core::guard::Guard`]; this does it.
 //!
 //! [`shell`] drives it: one thread sleeps on the signals of the process, and on the clock. Renewals run in threads of their own, one per renewal and only when
 //! there is one, so a busy root never keeps a signal from the command. Everything that was granted is released when the direct child has
 //! ended; the pulse, which the command inherits, keeps the lock if the guard is killed first.
 
+mod boottime;
 mod claim;
 mod kept;
+mod lease;
+mod lease_pulse;
 mod shell;
 
 use std::io;
@@ -30,6 +33,7 @@ use kept::Kept;
 use shell::Shell;
 
 pub use claim::ClaimGuard;
+pub use lease::{LeaseGuard, LeaseGuarding};
 
 /// What came of asking for a guard's holds.
 pub enum Guarding {

@@ -19,9 +19,13 @@ use crate::sys::bell::{Bell, sleep_on};
 use crate::sys::machine::Machine;
 use crate::sys::signals::{Arrived, Blocked, Inbox};
 use crate::sys::terminal::Terminal;
+use crate::sys::waker::Waker;
 
 /// A sleep without an end in sight is looked at this often.
 const NAP_MAX: Duration = Duration::from_secs(60);
+
+/// What came of something that was done in a thread, and what is to be said about it.
+type Done = (Event, Vec<String>);
 
 /// A guard at work.
 pub(super) struct Shell {
@@ -34,9 +38,11 @@ pub(super) struct Shell {
     terminal: Option<Terminal>,
     /// Rung by renewals and by the last heir of the pulse; made when first needed.
     bell: Option<Bell>,
-    /// What came of a renewal, and what is to be said about it.
-    send: mpsc::Sender<(Event, Vec<String>)>,
-    renewals: mpsc::Receiver<(Event, Vec<String>)>,
+    /// Wakes us in time even if the machine slept, where that counts.
+    waker: Option<Waker>,
+    /// What came of a renewal or of a look, and what is to be said about it.
+    send: mpsc::Sender<Done>,
+    done: mpsc::Receiver<Done>,
     /// Under way while renewals are: a guard that a terminal stops must not take the mutex with it.
     stops: Option<(usize, Blocked)>,
     /// The command has ended; what it left behind may be waited for.
@@ -50,7 +56,7 @@ pub(super) struct Shell {
 impl Shell {
     pub(super) fn new(machine: Arc<dyn Machine>, kept: Vec<Option<Box<dyn Kept>>>, pid: Pid, own_group: bool) -> Self {
         let minded = kept.iter().flatten().map(|kept| kept.minded()).collect();
-        let (send, renewals) = mpsc::channel();
+        let (send, done) = mpsc::channel();
         Self {
             machine,
             kept,
@@ -59,13 +65,21 @@ impl Shell {
             own_group,
             terminal: None,
             bell: None,
+            waker: None,
             send,
-            renewals,
+            done,
             stops: None,
             ended: false,
             terminated: false,
             lost: Vec::new(),
         }
+    }
+
+    /// The same for a guard that must not oversleep.
+    pub(super) fn waking_in_time(mut self) -> Self {
+        // Without, it wakes as late as the next look.
+        self.waker = Waker::new().ok();
+        self
     }
 
     fn now_ms(&self) -> u64 {
@@ -87,7 +101,11 @@ impl Shell {
             let nap = machine.wake_at().map_or(NAP_MAX, |at| Duration::from_millis(at.saturating_sub(self.now_ms())));
             let mut fds = vec![inbox.as_fd()];
             fds.extend(self.bell.as_ref().map(Bell::as_fd));
+            fds.extend(self.waker.as_ref().and_then(|waker| waker.set(nap)));
             sleep_on(&fds, nap)?;
+            let rung = self.bell.as_ref().is_some_and(Bell::heard);
+            // What was done in time counts, even if we hear of it late.
+            self.receive(&mut events, tell);
             events.push_back(Event::Tick);
             while let Some(arrived) = inbox.take() {
                 if !arrived.is_child() {
@@ -101,17 +119,21 @@ impl Shell {
             }
             // Looked at whenever we wake, whatever woke us.
             events.extend(self.reap()?);
-            if self.bell.as_ref().is_some_and(Bell::heard) && self.ended && !self.has_heirs() {
+            if rung && self.ended && !self.has_heirs() {
                 events.push_back(Event::AllGone);
             }
-            while let Ok((event, warnings)) = self.renewals.try_recv() {
-                self.renewal_is_over();
-                if let Event::Renewed { hold, .. } = event {
-                    self.tell_beside(hold, warnings, tell);
-                }
-                events.push_back(event);
-            }
             self.pass_foreground();
+        }
+    }
+
+    /// What came of what was done beside.
+    fn receive(&mut self, events: &mut VecDeque<Event>, tell: &mut dyn FnMut(&Notice<'_>)) {
+        while let Ok((event, warnings)) = self.done.try_recv() {
+            self.one_less_under_way();
+            if let Event::Renewed { hold, .. } = event {
+                self.tell_beside(hold, warnings, tell);
+            }
+            events.push_back(event);
         }
     }
 
@@ -140,7 +162,9 @@ impl Shell {
     fn leave_lost(&mut self) {
         for hold in std::mem::take(&mut self.lost) {
             // Released already, if that was how it was found out.
-            self.kept[hold].take().map(Kept::release);
+            if let Some(kept) = self.kept[hold].take() {
+                kept.leave();
+            }
         }
     }
 
@@ -206,7 +230,7 @@ impl Shell {
     fn perform(&mut self, action: Action, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
         match action {
             Action::Renew(hold) => self.renew(hold, tell),
-            Action::Look(hold) => Some(Event::Looked { hold, outcome: self.minded[hold].look() }),
+            Action::Look(hold) => self.look(hold, tell),
             Action::Forward(number) => {
                 if let Some(signal) = Signal::from_named_raw(number) {
                     let _ = kill_process(self.pid, signal);
@@ -277,7 +301,7 @@ impl Shell {
         self.kept.iter().flatten().any(|kept| kept.has_heirs(&bell))
     }
 
-    fn renewal_is_over(&mut self) {
+    fn one_less_under_way(&mut self) {
         self.stops = self.stops.take().and_then(|(under_way, stops)| (under_way > 1).then(|| (under_way - 1, stops)));
     }
 
@@ -288,7 +312,6 @@ impl Shell {
         self.bell.clone()
     }
 
-    /// Renews in a thread, or here if there is none to be had.
     fn renew(&mut self, hold: usize, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
         let machine = Arc::clone(&self.machine);
         let renewal = move |minded: &dyn Minded| {
@@ -296,15 +319,30 @@ impl Shell {
             let Said { value: outcome, warnings } = minded.renew();
             (Event::Renewed { hold, began_ms, outcome }, warnings)
         };
+        self.beside(hold, renewal, tell)
+    }
+
+    fn look(&mut self, hold: usize, tell: &mut dyn FnMut(&Notice<'_>)) -> Option<Event> {
+        let look = move |minded: &dyn Minded| (Event::Looked { hold, outcome: minded.look() }, Vec::new());
+        if self.minded[hold].looks_aside() { self.beside(hold, look, tell) } else { Some(look(&*self.minded[hold]).0) }
+    }
+
+    /// Does something in a thread, or here if there is none to be had.
+    fn beside(
+        &mut self,
+        hold: usize,
+        job: impl Fn(&dyn Minded) -> Done + Clone + Send + 'static,
+        tell: &mut dyn FnMut(&Notice<'_>),
+    ) -> Option<Event> {
         let Some(bell) = self.bell() else {
-            let (event, warnings) = renewal(&*self.minded[hold]);
+            let (event, warnings) = job(&*self.minded[hold]);
             self.tell_beside(hold, warnings, tell);
             return Some(event);
         };
         let (under_way, stops) = self.stops.take().unwrap_or_else(|| (0, Blocked::stops()));
         self.stops = Some((under_way + 1, stops));
         let (minded, send, rope) = (Arc::clone(&self.minded[hold]), self.send.clone(), bell.rope());
-        let theirs = renewal.clone();
+        let theirs = job.clone();
         let spawned = thread::Builder::new().stack_size(256 << 10).spawn(move || {
             // Nobody listens any more only if the guard is gone.
             let _ = send.send(theirs(&*minded));
@@ -313,8 +351,8 @@ impl Shell {
         if spawned.is_ok() {
             return None;
         }
-        let (event, warnings) = renewal(&*self.minded[hold]);
-        self.renewal_is_over();
+        let (event, warnings) = job(&*self.minded[hold]);
+        self.one_less_under_way();
         self.tell_beside(hold, warnings, tell);
         Some(event)
     }

@@ -65,7 +65,7 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    fn pulse(&self, name: &LockName, me: &Identity, now: &Moment) -> Pulse {
+    pub(crate) fn pulse(&self, name: &LockName, me: &Identity, now: &Moment) -> Pulse {
         Pulse {
             version: 1,
             name: name.to_string(),

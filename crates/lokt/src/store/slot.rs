@@ -5,9 +5,9 @@ use std::io;
 use lokt_core::decide::{Facts, Freeze, Line as Others, Slot};
 use lokt_core::denial::Holder;
 use lokt_core::hold::{Fence, Hold, LockId, PartKind};
-use lokt_core::liveness::{Clues, Liveness, Process, PulseClue, weigh, weigh_in_place};
+use lokt_core::liveness::Liveness;
 use lokt_core::name::LockName;
-use lokt_core::pulse::{ProcessRef, Pulse};
+use lokt_core::pulse::ProcessRef;
 use lokt_core::record::{self, Parsed, RECORD_BYTES_MAX};
 use lokt_core::time::{Elapsed, Moment, millis_between};
 
@@ -16,6 +16,8 @@ use super::line::{Line, held_path};
 use super::{Kind, Store, record_path};
 use crate::error::{At as _, Error, ErrorKind, joined};
 use crate::sys::disk::{Content, Entry};
+pub(crate) use crate::witness::ProcessEnd;
+use crate::witness::Witness;
 
 /// An empty record younger than this is being written by a program that creates first and writes later.
 const BEING_WRITTEN_MS: i64 = 2_000;
@@ -41,17 +43,6 @@ pub(crate) struct Found {
     pub(crate) elapsed: Elapsed,
     /// What is left to wait for when its process is to end.
     pub(crate) end: ProcessEnd,
-}
-
-/// How to learn that the process of a hold has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ProcessEnd {
-    /// This pulse stops.
-    Pulse(u64),
-    /// This process ends.
-    Process(i64),
-    /// Nothing tells from here.
-    Unknown,
 }
 
 /// How much a question needs to know.
@@ -225,70 +216,16 @@ impl Store<'_> {
     }
 
     fn liveness(&self, hold: &Hold) -> (Liveness, ProcessEnd) {
-        // Processes of another boot or another machine can't be asked; the weighing knows what that means.
-        let local = hold.boot_id.is_none() || hold.boot_id == self.me.boot_id;
-        if !local {
-            let clues = Clues { pulse: PulseClue::None, holder: Process::Unseen, command: None };
-            return (weigh(hold, self.me, clues), ProcessEnd::Unknown);
-        }
-        // Old programs say nothing of namespaces: their pids are taken for ours. We always do, where we can find out.
-        let visible = hold.is_foreign() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
-        // Namespaces have their numbers from one boot.
-        let elsewhere = hold.pid_ns.filter(|_| !visible && hold.boot_id.is_some());
-        let process = |pid, start| match elsewhere {
-            _ if visible => self.process(pid, start),
-            Some(space) => self.machine.process_in(space, pid, start),
-            None => Process::Unseen,
-        };
-        let (pulse, command) = self.pulse(hold);
-        // A locked pulse says enough; processes of another namespace are dear to look for.
-        let asks = visible || pulse != PulseClue::Locked;
-        let process = |pid, start| if asks { process(pid, start) } else { Process::Unseen };
-        let running = command.map(|command| process(command.pid, command.start));
-        let holder = process(hold.pid, hold.pid_start);
-        let end = match (pulse, hold.pulse, command) {
-            (PulseClue::Locked, Some(pulse), _) => ProcessEnd::Pulse(pulse.number),
-            (_, _, Some(command)) if visible && running == Some(Process::Alive) => ProcessEnd::Process(command.pid),
-            _ if visible && holder == Process::Alive => ProcessEnd::Process(hold.pid),
-            _ => ProcessEnd::Unknown,
-        };
-        let clues = Clues { pulse, holder, command: running };
-        let weighs = if elsewhere.is_some() { weigh_in_place } else { weigh };
-        (weighs(hold, self.me, clues), end)
-    }
-
-    fn process(&self, pid: i64, start: i64) -> Process {
-        match self.machine.process(pid) {
-            Some(stat) if !stat.has_ended() && stat.may_be(start) => Process::Alive,
-            _ => Process::Dead,
-        }
+        self.witness().liveness(hold)
     }
 
     /// The command that a hold's pulse names.
     pub(crate) fn command(&self, hold: &Hold) -> Option<ProcessRef> {
-        self.pulse(hold).1
+        self.witness().command(hold)
     }
 
-    /// What the pulse of a hold says, and which command it names.
-    fn pulse(&self, hold: &Hold) -> (PulseClue, Option<ProcessRef>) {
-        let Some(reference) = hold.pulse else { return (PulseClue::None, None) };
-        let path = held_path(reference.number);
-        let probe = match self.disk.probe(&path) {
-            Ok(Some(probe)) => probe,
-            Ok(None) => return (PulseClue::Misfit, None),
-            Err(_) => return (PulseClue::Unreadable, None),
-        };
-        if (probe.stamp.dev, probe.stamp.ino) != (reference.dev, reference.ino) {
-            return (PulseClue::Misfit, None);
-        }
-        let command = match self.disk.read(&path, RECORD_BYTES_MAX) {
-            Ok(Entry::File(content)) => Pulse::parse(&content.bytes).and_then(|pulse| pulse.command),
-            Ok(_) => None,
-            Err(_) if probe.locked => None,
-            Err(_) => return (PulseClue::Unreadable, None),
-        };
-        let clue = if probe.locked { PulseClue::Locked } else { PulseClue::Free };
-        (clue, command)
+    fn witness(&self) -> Witness<'_> {
+        Witness { disk: self.disk, machine: self.machine, me: self.me, pulse_path: &held_path }
     }
 }
 

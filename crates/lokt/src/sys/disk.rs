@@ -144,6 +144,8 @@ pub trait Disk: Send + Sync {
     /// Appends with one write, creating the file if it is missing, and after a newline if the file doesn't end with one.
     /// Gives the file's new length.
     fn append(&self, path: &str, bytes: &[u8]) -> io::Result<u64>;
+    /// Cuts a file off at `size` bytes.
+    fn cut(&self, path: &str, size: u64) -> io::Result<()>;
     /// Renames over whatever is there.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Renames unless something is there (`AlreadyExists`).
@@ -170,11 +172,25 @@ pub trait Disk: Send + Sync {
     fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>>;
     /// Removes a directory if it is empty; one that isn't there or isn't empty is fine.
     fn remove_dir(&self, dir: &str) -> io::Result<()>;
+    /// Looks for the directory and those below it by their names again: one that was moved away isn't it any more.
+    fn refresh(&self, _dir: &str) {}
     /// Rings when nobody keeps the file locked any more. False: nobody does now, or there is no such file.
     fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool>;
     /// A descriptor that can be read when the file is changed, moved or removed, or something in it if it is a directory; `NotFound` if
     /// it is gone already.
     fn changes(&self, path: &str) -> io::Result<OwnedFd>;
+    /// Takes a mutex of its own for a directory that is there, where directories can be locked; gives back what drops it.
+    fn lock_dir(&self, _dir: &str, _patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
+        Err(NoMutex::Io(io::ErrorKind::Unsupported.into()))
+    }
+    /// When the inode of a file last changed, by the clock of the file system; `None` if there is no such file, or no such clock.
+    fn changed(&self, _path: &str) -> io::Result<Option<Timestamp>> {
+        Ok(None)
+    }
+    /// What that clock shows now, for a file that is made in the root.
+    fn file_clock(&self) -> io::Result<Option<Timestamp>> {
+        Ok(None)
+    }
     /// The file system under the root.
     fn mount(&self) -> Mount;
     /// Does the path by which it was opened still lead to the root?

@@ -22,6 +22,14 @@ pub(crate) fn keepers_of(id: (u64, u64)) -> Vec<Keeper> {
     keepers
 }
 
+/// Does any process have the file with this device and inode open, as far as we may look?
+pub(crate) fn is_open(id: (u64, u64)) -> bool {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i64>().ok());
+    let opened = |pid: i64| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    pids.any(|pid| opened(pid).any(|file| fs::metadata(file.path()).is_ok_and(|file| (file.dev(), file.ino()) == id)))
+}
+
 /// Whoever waits for the lock has the file open too; only what shares the lock has it listed with its descriptor.
 fn keeps_locked(pid: i64, id: (u64, u64)) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

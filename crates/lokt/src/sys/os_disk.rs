@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rustix::fs::inotify;
 use rustix::fs::{
-    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, linkat, mkdirat, openat,
-    renameat, renameat_with, stat, statat, syncfs, unlinkat,
+    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, ftruncate, linkat, mkdirat,
+    openat, renameat, renameat_with, stat, statat, syncfs, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -157,6 +157,10 @@ pub(super) fn stamp_of(stat: &Stat) -> Stamp {
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified: Timestamp::new(stat.st_mtime, nanos).unwrap_or(Timestamp::MAX),
     }
+}
+
+fn changed(stat: &Stat) -> Timestamp {
+    Timestamp::new(stat.st_ctime, i32::try_from(stat.st_ctime_nsec).unwrap_or(0)).unwrap_or(Timestamp::MAX)
 }
 
 pub(super) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
@@ -321,6 +325,13 @@ impl Disk for OsDisk {
         })
     }
 
+    fn cut(&self, path: &str, size: u64) -> io::Result<()> {
+        self.within(path, Missing::Fail, |dir, name| {
+            let fd = retry_on_intr(|| openat(dir, name, OFlags::WRONLY | PLAIN, Mode::empty()))?;
+            Ok(retry_on_intr(|| ftruncate(&fd, size))?)
+        })
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.within_both(from, to, |from_dir, from, to_dir, to| {
             Ok(retry_on_intr(|| renameat(from_dir, from, to_dir, to))?)
@@ -364,7 +375,11 @@ impl Disk for OsDisk {
     }
 
     fn each_name(&self, dir: &str, see: &mut dyn FnMut(&str)) -> io::Result<()> {
-        let opened = self.within(&format!("{dir}/."), Missing::Fail, |fd, _| open_dir(fd, "."));
+        let opened = self.within(&format!("{dir}/."), Missing::Fail, |fd, _| {
+            let fd = open_dir(fd, ".")?;
+            // A directory that was deleted can be opened by whoever has it open, and is empty; there may be another one by its name.
+            if fstat(&fd)?.st_nlink == 0 { Err(io::ErrorKind::NotFound.into()) } else { Ok(fd) }
+        });
         let fd = match opened {
             Ok(fd) => fd,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -439,6 +454,10 @@ impl Disk for OsDisk {
         Ok(Box::new(OsPulse::new(fd, (stamp.dev, stamp.ino))))
     }
 
+    fn refresh(&self, dir: &str) {
+        self.opened().forget_dir(dir);
+    }
+
     fn remove_dir(&self, dir: &str) -> io::Result<()> {
         let gone = self.within(dir, Missing::Fail, |parent, name| Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?));
         self.opened().forget_dir(dir);
@@ -474,6 +493,29 @@ impl Disk for OsDisk {
             | inotify::WatchFlags::DONT_FOLLOW;
         inotify::add_watch(&fd, self.path.join(path), changes)?;
         Ok(fd)
+    }
+
+    fn lock_dir(&self, dir: &str, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
+        let opened = self.within(&format!("{dir}/."), Missing::Fail, |fd, _| open_dir(fd, "."));
+        let fd = opened.and_then(|fd| flock_within(fd, patience)).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => NoMutex::Busy(String::new()),
+            _ => NoMutex::Io(error),
+        })?;
+        Ok(Box::new(OsUnlock(fd)))
+    }
+
+    fn changed(&self, path: &str) -> io::Result<Option<Timestamp>> {
+        match self.within(path, Missing::Fail, |dir, name| Ok(statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?)) {
+            Ok(stat) => Ok(Some(changed(&stat))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn file_clock(&self) -> io::Result<Option<Timestamp>> {
+        let opened = self.opened();
+        let file = OsUnnamed::create(self, opened.root.as_fd(), 0o600)?;
+        Ok(Some(changed(&fstat(file.as_fd())?)))
     }
 
     fn mount(&self) -> Mount {

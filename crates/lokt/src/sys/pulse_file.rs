@@ -10,7 +10,7 @@ use rustix::process::{Pid, getpid};
 use super::disk::PulseFile;
 
 /// Scripts and programs use low descriptors by number; a pulse must not be in their way.
-const INHERITED_FD_MIN: i32 = 100;
+pub(super) const INHERITED_FD_MIN: i32 = 100;
 
 /// A locked file.
 pub(super) struct OsPulse {

@@ -5,7 +5,7 @@
 //! can give the child another mask.
 
 use std::collections::HashMap;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
@@ -16,6 +16,20 @@ use rustix::process::Pid;
 
 /// Starts `command`: its words, in our environment and what it changes of that, with our directory and our descriptors.
 pub(crate) fn spawn(command: &Command, own_group: bool, mask: &SigSet) -> io::Result<Pid> {
+    let program = text(command.get_program())?;
+    let words = std::iter::once(Ok(program.clone())).chain(command.get_args().map(text));
+    let words = words.collect::<io::Result<Vec<CString>>>()?;
+    launch(&program, &words, &environment(command)?, own_group, mask)
+}
+
+/// Starts `program` with these words, the first of which is what it is called.
+pub(super) fn launch(
+    program: &CStr,
+    words: &[CString],
+    environment: &[CString],
+    own_group: bool,
+    mask: &SigSet,
+) -> io::Result<Pid> {
     let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
     let mut attributes = PosixSpawnAttr::init()?;
     attributes.set_sigmask(mask)?;
@@ -28,14 +42,12 @@ pub(crate) fn spawn(command: &Command, own_group: bool, mask: &SigSet) -> io::Re
         attributes.set_pgroup(nix::unistd::Pid::from_raw(0))?;
     }
     attributes.set_flags(flags)?;
-    let program = text(command.get_program())?;
-    let words = std::iter::once(Ok(program.clone())).chain(command.get_args().map(text));
-    let words = words.collect::<io::Result<Vec<CString>>>()?;
-    let pid = posix_spawnp(&program, &PosixSpawnFileActions::init()?, &attributes, &words, &environment(command)?)?;
+    let pid = posix_spawnp(program, &PosixSpawnFileActions::init()?, &attributes, words, environment)?;
     Pid::from_raw(pid.as_raw()).ok_or_else(|| io::ErrorKind::Other.into())
 }
 
-fn environment(command: &Command) -> io::Result<Vec<CString>> {
+/// Our environment, with what `command` changes of it.
+pub(super) fn environment(command: &Command) -> io::Result<Vec<CString>> {
     let changes: HashMap<&OsStr, Option<&OsStr>> = command.get_envs().collect();
     let ours = std::env::vars_os().filter(|(name, _)| !changes.contains_key(name.as_os_str()));
     let set = changes.iter().filter_map(|(name, value)| Some(((*name).to_owned(), (*value)?.to_owned())));
@@ -48,6 +60,6 @@ fn joined(mut name: OsString, value: &OsStr) -> OsString {
     name
 }
 
-fn text(text: &OsStr) -> io::Result<CString> {
+pub(super) fn text(text: &OsStr) -> io::Result<CString> {
     Ok(CString::new(text.as_bytes())?)
 }

@@ -147,7 +147,7 @@ fn open_regular(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The directory of `path`, and its last component.
-fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
+pub(super) fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let is_dir = || io::Error::new(io::ErrorKind::IsADirectory, "it names a directory, not a file");
     let bytes = path.as_os_str().as_bytes();
     // `file_name` would overlook both.
@@ -161,7 +161,7 @@ fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
 }
 
 /// What is at the target now, if it may be replaced.
-fn replaceable(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
+pub(super) fn replaceable(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
     match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => match kind_of(&stat) {
             Some(kind) => Err(not_a_file(kind)),

@@ -1,0 +1,199 @@
+//! Reading a chain: which link is the last, and what it says.
+//!
+//! Links are never changed and never made twice, so whoever has read the last one knows everything, and learns that it wasn't the last
+//! when it tries to add the next.
+
+use std::io;
+
+use jiff::Timestamp;
+use lokt_core::lease::names::File;
+use lokt_core::lease::record::{RECORD_BYTES_MAX, Record};
+use lokt_core::lease::slot::{Base, Slot, Tag};
+use lokt_core::time::Moment;
+
+use super::Worktree;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::sys::disk::{Content, Entry, Stamp};
+
+/// Somebody prunes while we read: that doesn't go on for ever.
+const READS_MAX: usize = 200;
+
+/// The directory with all chains.
+pub(crate) const LOCKS: &str = "locks";
+
+/// What the names in the directory say.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// Highest first.
+    pub(crate) slots: Vec<u64>,
+}
+
+/// A link that can't be read.
+#[derive(Debug)]
+pub(crate) struct Damaged {
+    pub(crate) number: u64,
+    pub(crate) why: String,
+}
+
+/// A chain, as read.
+#[derive(Debug)]
+pub(crate) struct Links {
+    /// The clocks, read before the directory was.
+    pub(crate) now: Moment,
+    pub(crate) base: Base,
+    /// What the clock of a file server showed, likewise.
+    pub(crate) served: Option<Timestamp>,
+    /// The last link that can be read; `None` if there is none yet.
+    pub(crate) last: Option<Slot>,
+    /// Its file.
+    pub(crate) stamp: Option<Stamp>,
+    /// The last link, if it can't be.
+    pub(crate) damaged: Option<Damaged>,
+    /// The token of the last grant that was noted outside of the chain, if it isn't one of this chain's.
+    pub(crate) elsewhere: u64,
+    /// So many links are there.
+    pub(crate) count: usize,
+}
+
+/// What there is to read.
+pub(crate) enum Reading {
+    /// Nothing yet, or no more.
+    Unborn,
+    Born(Box<Links>),
+}
+
+impl Links {
+    /// The number that the next link gets.
+    pub(crate) fn next(&self) -> u64 {
+        let next = self.last.as_ref().map_or(self.base.first, |last| last.next);
+        self.damaged.as_ref().map_or(next, |damaged| next.max(damaged.number + 1))
+    }
+
+    /// The last number of the block that this chain may use.
+    pub(crate) fn ceiling(&self) -> u64 {
+        self.last.as_ref().map_or(self.base.block, |last| last.ceiling)
+    }
+
+    pub(crate) fn acquire_seq(&self) -> u64 {
+        self.last.as_ref().map_or(self.base.acquire_seq, |last| last.acquire_seq)
+    }
+
+    /// The lease, live or not.
+    pub(crate) fn record(&self) -> Option<&Record> {
+        self.last.as_ref().filter(|_| self.damaged.is_none())?.record.as_deref()
+    }
+
+    /// What the view should be.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        self.record()?;
+        self.last.as_ref().map(|last| Tag { chain: last.chain.clone(), number: last.number })
+    }
+}
+
+impl Worktree {
+    /// A path in `.jvs`: the directory of the chain.
+    pub(crate) fn chain_dir(&self) -> String {
+        format!("locks/{}.lock.d", self.name)
+    }
+
+    /// A path in `.jvs`: a file of the chain.
+    pub(crate) fn chain_file(&self, file: &File) -> String {
+        format!("{}/{}", self.chain_dir(), file.name())
+    }
+
+    pub(crate) fn list_chain(&self) -> Result<Listing, Error> {
+        let mut listing = Listing::default();
+        let dir = self.chain_dir();
+        // Not one that was moved aside.
+        self.repo.disk.refresh(LOCKS);
+        let listed = self.repo.disk.each_name(&dir, &mut |name| match File::parse(name) {
+            File::Slot(number) => listing.slots.push(number),
+            File::Base | File::Watch(_) | File::Pulse(_) | File::Other => {}
+        });
+        listed.at("list", &self.repo.path, &dir)?;
+        listing.slots.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(listing)
+    }
+
+    /// The birth of the chain; `None` if there was none.
+    pub(crate) fn read_base(&self) -> Result<Option<Base>, Error> {
+        let path = self.chain_file(&File::Base);
+        let Some(content) = self.read_file(&path)? else { return Ok(None) };
+        Base::parse(&content.bytes).map(Some).map_err(|why| {
+            let message = format!("{} is damaged: {why}", self.repo.path.join(&path).display());
+            let hint = "`lokt lease break --force --reason TEXT` moves the chain aside and begins a new one";
+            Error::new(ErrorKind::Damaged, message).hint(hint)
+        })
+    }
+
+    /// Reads the chain. The clocks are read first: whatever was there before `now` is seen.
+    pub(crate) fn read_chain(&self) -> Result<Reading, Error> {
+        for _ in 0..READS_MAX {
+            let now = self.repo.machine.now();
+            let served = self.server_clock();
+            // Also first: a grant is in the chain before it is noted there.
+            let granted = self.noted_grant()?;
+            let listing = self.list_chain()?;
+            let Some(base) = self.read_base()? else { return Ok(Reading::Unborn) };
+            let count = listing.slots.len();
+            let elsewhere = granted.as_ref().filter(|(chain, _)| *chain != base.chain).map_or(0, |(_, token)| *token);
+            let mut links = Links { now, base, served, last: None, stamp: None, damaged: None, elsewhere, count };
+            if !self.read_links(&mut links, &listing)? {
+                continue;
+            }
+            let highest = links.last.as_ref().map_or(0, |last| last.number);
+            if let Some(number) = granted.filter(|(chain, number)| *chain == links.base.chain && *number > highest)
+                && links.damaged.is_none()
+            {
+                links.damaged = Some(Damaged { number: number.1, why: "its last links are missing".into() });
+            }
+            return Ok(Reading::Born(Box::new(links)));
+        }
+        let message = format!("{} changes too fast to be read", self.repo.path.join(self.chain_dir()).display());
+        Err(Error::new(ErrorKind::Busy, message))
+    }
+
+    /// False: something that was listed is gone, so the listing is old.
+    fn read_links(&self, links: &mut Links, listing: &Listing) -> Result<bool, Error> {
+        for &number in listing.slots.iter().take_while(|number| **number >= links.base.first) {
+            let content = match self.read_file(&self.chain_file(&File::Slot(number))) {
+                Ok(Some(content)) => Ok(content),
+                Ok(None) => return Ok(false),
+                // Whatever has a link's name has its number.
+                Err(error) if error.kind() == ErrorKind::NotARecord => Err(error.to_string()),
+                Err(error) => return Err(error),
+            };
+            let read = content.and_then(|content| Ok((Slot::parse(&content.bytes)?, content.stamp)));
+            match read {
+                // Somebody was stopped before an older chain was deleted, and has only now gone on: it will see that, and remove it.
+                Ok((slot, _)) if slot.chain != links.base.chain || slot.number != number => {}
+                Ok((slot, stamp)) => {
+                    links.last = Some(slot);
+                    links.stamp = Some(stamp);
+                    return Ok(true);
+                }
+                Err(why) if links.damaged.is_none() => links.damaged = Some(Damaged { number, why }),
+                Err(_) => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads a small file of `.jvs`; `None` if there is none.
+    pub(crate) fn read_file(&self, path: &str) -> Result<Option<Content>, Error> {
+        let shown = || self.repo.path.join(path).display().to_string();
+        match self.repo.disk.read(path, RECORD_BYTES_MAX) {
+            Ok(Entry::File(content)) => Ok(Some(content)),
+            Ok(Entry::Missing) => Ok(None),
+            Ok(Entry::NotRegular(kind)) => {
+                Err(Error::new(ErrorKind::NotARecord, format!("{} is {kind}, not a file of a lease", shown())))
+            }
+            Ok(Entry::TooBig(size)) => {
+                let message = format!("{} has {size} bytes, more than any file of a lease", shown());
+                Err(Error::new(ErrorKind::NotARecord, message))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", &self.repo.path.join(path), error)),
+        }
+    }
+}

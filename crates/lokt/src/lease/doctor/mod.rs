@@ -1,0 +1,146 @@
+//! `doctor --strict`: what is wrong with a repository, and what can be done about it while others work.
+//!
+//! Looking changes nothing, except that a first sighting is kept. A repair looks again first, by the same operations as every command: it
+//! moves the view to where the chain is, it removes what can't belong to anybody any more, and it never touches what may live. What has no
+//! owner that could be asked must have been there for a minute, and for longer than any lease that it may be a part of.
+//!
+//! | file | what it looks at |
+//! | --- | --- |
+//! | `finding` | what was found |
+//! | `places` | worktrees, their directories and names |
+//! | `leases` | views, other programs' locks, links, pulses, staged files, sightings |
+//! | `temps` | files that were left behind |
+//! | `clock` | does our clock show what the file system's does? |
+//! | `trail` | the audit log |
+
+mod clock;
+mod finding;
+mod leases;
+mod places;
+mod temps;
+mod trail;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use lokt_core::hold::Identity;
+use lokt_core::time::millis_between;
+
+pub use finding::{Check, Finding, Severity};
+
+use crate::error::{Error, ErrorKind};
+use crate::repo::Repository;
+use crate::sys::disk::Stamp;
+
+/// What has no owner that could be asked is left alone for so long at least.
+const LEFT_BEHIND_MS: u64 = 60_000;
+
+/// A repository, examined.
+#[derive(Debug)]
+pub struct Checkup {
+    /// The directory with `.jvs` in it.
+    pub repository: PathBuf,
+    /// In a fixed order.
+    pub checks: Vec<Check>,
+}
+
+impl Checkup {
+    /// The worst of what isn't repaired; `None` if nothing is wrong.
+    pub fn worst(&self) -> Option<Severity> {
+        let open = self.checks.iter().flat_map(|check| &check.findings).filter(|finding| finding.fixed.is_none());
+        open.map(|finding| finding.severity).max()
+    }
+}
+
+/// Examines the repository that `dir` is in; `None` if there is none. With `fix`, repairs what can be repaired while others work.
+pub fn examine(dir: &Path, me: &Identity, fix: bool) -> Result<Option<Checkup>, Error> {
+    match Repository::find(dir, me.clone()) {
+        Ok(None) => Ok(None),
+        Ok(Some(repo)) => Ok(Some(examine_one(&repo, fix))),
+        Err(error) if matches!(error.kind(), ErrorKind::Format | ErrorKind::Damaged | ErrorKind::NotARecord) => {
+            let repository = Repository::nearest(dir).unwrap_or_else(|| dir.to_owned());
+            let code = if error.kind() == ErrorKind::Format { "E_FORMAT_UNSUPPORTED" } else { "E_CORRUPT" };
+            let finding = Finding::new(code, Severity::Critical, repository.join(".jvs"), error.to_string());
+            let finding = finding.hint(error.next_step().unwrap_or("put back what was there, or remove that file"));
+            Ok(Some(Checkup { repository, checks: vec![Check { name: "repository", findings: vec![finding] }] }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The same, of a repository that is open.
+pub fn examine_one(repo: &Repository, fix: bool) -> Checkup {
+    let exam = Exam { repo, fix, clock: repo.disk.file_clock().ok().flatten() };
+    let checks = vec![
+        Check { name: "repository", findings: exam.configuration().into_iter().collect() },
+        Check { name: "worktrees", findings: exam.worktrees() },
+        Check { name: "leases", findings: exam.leases() },
+        Check { name: "temp_files", findings: exam.temps() },
+        Check { name: "clock_offset", findings: exam.clock_offset().into_iter().collect() },
+        Check { name: "audit_log", findings: exam.audit_log() },
+    ];
+    Checkup { repository: repo.top.clone(), checks }
+}
+
+/// An examination.
+struct Exam<'r> {
+    repo: &'r Repository,
+    fix: bool,
+    /// What the clock of the file system showed when it began.
+    clock: Option<Timestamp>,
+}
+
+impl Exam<'_> {
+    fn at(&self, path: &str) -> PathBuf {
+        self.repo.path.join(path)
+    }
+
+    /// Without it the defaults count, except for those who ask for a lease.
+    fn configuration(&self) -> Option<Finding> {
+        let error = self.repo.policy().err()?;
+        let finding = Finding::error("E_CORRUPT", self.at("config.json"), error.to_string());
+        Some(finding.hint(error.next_step().unwrap_or_default()))
+    }
+
+    /// Repairs, if that is asked for. `Ok(false)`: when it was looked at again, it was no longer so.
+    fn mend(&self, finding: Finding, repair: impl FnOnce() -> Result<bool, Error>) -> Option<Finding> {
+        if self.fix { finding.after(repair()) } else { Some(finding) }
+    }
+
+    /// For how long nothing has been written to a file, by the clock of the file system; 0 where that can't be told.
+    fn unwritten_ms(&self, stamp: &Stamp) -> u64 {
+        self.since(Some(stamp.modified))
+    }
+
+    /// For how long a file has had its names.
+    fn unmoved_ms(&self, path: &str) -> u64 {
+        self.since(self.repo.disk.changed(path).ok().flatten())
+    }
+
+    fn since(&self, then: Option<Timestamp>) -> u64 {
+        let Some((then, now)) = then.zip(self.clock) else { return 0 };
+        u64::try_from(millis_between(then, now)).unwrap_or(0)
+    }
+
+    /// Removes a file that was judged, and no other that has its name by now: it is looked at when nobody else finds it any more.
+    fn remove_judged(&self, path: &str, judged: &Stamp) -> Result<bool, Error> {
+        let disk = &*self.repo.disk;
+        let dir = path.rsplit_once('/').map_or(String::new(), |(dir, _)| format!("{dir}/"));
+        let aside = format!("{dir}.lokt-{:032x}.tmp", self.repo.random()?);
+        let failed = |error| Error::io("remove", &self.at(path), error);
+        match disk.rename(path, &aside) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            done => done.map_err(failed)?,
+        }
+        if disk.stamp(&aside).map_err(failed)?.as_ref() == Some(judged) {
+            return disk.remove(&aside).map(|()| true).map_err(failed);
+        }
+        match disk.rename_new(&aside, path) {
+            // There is another one already; what was in between nobody has seen for as long as this took.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.remove(&aside).map_err(failed)?,
+            done => done.map_err(failed)?,
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,83 @@
+//! What the chain tells the audit log.
+
+use std::time::Duration;
+
+use lokt_core::denial::Denial;
+use lokt_core::hold::Fence;
+use lokt_core::lease::audit::Anchor;
+use lokt_core::lease::names::File;
+use lokt_core::lease::slot::Slot;
+
+use super::Worktree;
+use super::answers::LeaseRefusal;
+use super::audit::{self, Filled, fill};
+use super::chain::{Links, Reading};
+use super::commit::Deed;
+use crate::error::Error;
+
+/// For whoever writes the log nobody waits longer before a link: the lease runs already.
+const BEFORE_A_LINK: Duration = Duration::from_millis(50);
+/// Nor after it: whoever has a lease wants to use it.
+const AFTER_A_LINK: Duration = Duration::from_millis(250);
+
+impl Worktree {
+    /// Writes what the log lacks of the links that were read; the log as it is then.
+    pub(crate) fn log_links(&self, links: &Links) -> Anchor {
+        self.fill_log(links, BEFORE_A_LINK).anchor
+    }
+
+    /// After a change: writes what the log lacks, and removes links that are old. What can't be written now is written by the next who can:
+    /// links keep their events.
+    pub(crate) fn tidy(&self) -> Vec<String> {
+        let Ok(Reading::Born(links)) = self.read_chain() else { return Vec::new() };
+        let warning = self.fill_log(&links, AFTER_A_LINK).warning;
+        if warning.is_none() {
+            self.prune(&links);
+        }
+        warning.into_iter().collect()
+    }
+
+    fn fill_log(&self, links: &Links, patience: Duration) -> Filled {
+        fill(&self.repo, links.last.as_ref(), patience, &mut |above| self.links_between(links, above))
+    }
+
+    /// The links above a number and below the last, lowest first.
+    fn links_between(&self, links: &Links, above: u64) -> Result<Vec<Slot>, Error> {
+        let last = links.last.as_ref().map_or(0, |last| last.number);
+        let numbers = self.list_chain()?.slots.into_iter().rev();
+        let mut between = Vec::new();
+        for number in numbers.filter(|number| (above + 1..last).contains(number)) {
+            let content = self.read_file(&self.chain_file(&File::Slot(number)))?;
+            let slot = content.and_then(|content| Slot::parse(&content.bytes).ok());
+            between.extend(slot.filter(|slot| slot.chain == links.base.chain));
+        }
+        Ok(between)
+    }
+
+    /// Writes what isn't in the chain. Gives warnings.
+    pub(crate) fn note(&self, deed: Deed) -> Vec<String> {
+        let event = self.random().map(|nonce| self.event(format!("{}/{nonce:032x}", self.name), deed));
+        match event {
+            Ok(event) => audit::note(&self.repo, &event).into_iter().collect(),
+            Err(error) => vec![error.to_string()],
+        }
+    }
+
+    /// Writes that something was refused.
+    pub(crate) fn note_denied(&self, operation: &'static str, refusal: &LeaseRefusal, session_id: &str) -> Vec<String> {
+        let mut deed = Deed::new(operation, self.repo.machine.now()).with("code", refusal.code());
+        deed.session_id = Some(session_id.to_owned()).filter(|session_id| !session_id.is_empty());
+        if let Denial::StaleToken { named, .. } = &refusal.denial {
+            deed.token = Some(*named);
+        }
+        if let Some(record) = &refusal.record {
+            deed = deed.with("holder", record.holder_id.as_str()).with("holder_token", record.token.map(Fence::get));
+        }
+        self.note(deed)
+    }
+
+    /// Is everything that was read in the log for good?
+    pub(crate) fn log_is_synced(&self, links: &Links) -> bool {
+        self.fill_log(links, AFTER_A_LINK).warning.is_none() && audit::sync(&self.repo).is_ok()
+    }
+}

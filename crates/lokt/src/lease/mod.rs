@@ -1,0 +1,183 @@
+//! The lease of a worktree: one writer, known by a token that never repeats.
+//!
+//! What happens to a lease is a chain of links, each a file of its own that is made whole under the next number, and never changed. Each
+//! says everything that is known after it. Nobody needs a lock for that: whoever adds a link after what it has read was the last, or
+//! learns that somebody was faster, and looks again.
+//!
+//! | file | one idea |
+//! | --- | --- |
+//! | `answers` | what is asked, and what is answered |
+//! | `chain` | which link is the last, and what it says |
+//! | `birth` | a chain begins |
+//! | `fences` | the ceiling over its numbers, which outlives it |
+//! | `commit` | a link is added |
+//! | `prune` | old ones go |
+//! | `scene` | whose the lease is, and how it stands |
+//! | `sight` | since when something has been as it is |
+//! | `view` | the file that other tools go by |
+//! | `take` | getting it |
+//! | `waiting` | waiting for it |
+//! | `keep` | more time |
+//! | `end` | its end |
+//! | `staging` | files that are about to be published |
+//! | `publish` | acting under a token |
+//! | `status` | how it stands, for whoever looks |
+//! | `log` | what the chain tells the audit log |
+//! | `audit` | the audit log of the repository |
+//! | `doctor` | what is wrong, and what can be done about it |
+
+mod answers;
+pub mod audit;
+mod birth;
+mod chain;
+pub(crate) mod commit;
+pub mod doctor;
+mod end;
+mod fences;
+mod keep;
+mod log;
+mod prune;
+mod publish;
+mod scene;
+pub mod session_file;
+mod sight;
+mod staging;
+mod status;
+mod take;
+mod view;
+mod waiting;
+
+use std::path::Path;
+
+use lokt_core::decide::Cause;
+use lokt_core::lease::config::{Isolation, WorktreeConfig};
+use lokt_core::lease::policy::LeasePolicy;
+use lokt_core::lease::session::Session;
+use lokt_core::name::LockName;
+
+pub use answers::{
+    Bearer, Keeping, Lease, LeaseRefusal, LeaseState, LeaseStatus, LeaseTerms, Leasing, Publishing, Released,
+    Releasing, Taking, TokenCheck,
+};
+pub use audit::AuditVerdict;
+pub(crate) use chain::Reading;
+
+use crate::error::{Error, ErrorKind};
+use crate::locks::Said;
+use crate::repo::Repository;
+use crate::wait::Patience;
+
+/// A worktree and its lease.
+#[derive(Clone)]
+pub struct Worktree {
+    pub(crate) repo: Repository,
+    pub(crate) name: LockName,
+    pub(crate) config: WorktreeConfig,
+}
+
+impl Worktree {
+    /// Its name.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// Who may write.
+    pub fn isolation(&self) -> Isolation {
+        self.config.isolation
+    }
+
+    /// Its repository.
+    pub fn repository(&self) -> &Repository {
+        &self.repo
+    }
+
+    /// Asks for the lease, once, or with patience until it can be had.
+    pub fn acquire(
+        &self,
+        session: &Session,
+        terms: &LeaseTerms,
+        patience: &mut Patience<'_>,
+    ) -> Result<Said<Leasing>, Error> {
+        self.wants_one_writer()?;
+        let value = self.pursue(session, terms, patience)?;
+        let warnings = match &value {
+            Leasing::Denied(refusal) => self.note_denied("lock_denied", refusal, session.id.as_str()),
+            _ => self.tidy(),
+        };
+        Ok(Said { value, warnings })
+    }
+
+    /// More time for the lease of `session`.
+    pub fn renew(&self, session: &Session) -> Result<Said<Keeping>, Error> {
+        self.renew_after(session, None)
+    }
+
+    /// The same, for the process that got the lease or renewed it last, as `last` says: it goes by its own clock.
+    pub fn renew_after(&self, session: &Session, last: Option<&Lease>) -> Result<Said<Keeping>, Error> {
+        self.wants_one_writer()?;
+        let value = self.keep(session, last)?;
+        let warnings = match &value {
+            Keeping::Denied(refusal) => self.note_denied("lock_denied", refusal, session.id.as_str()),
+            Keeping::Renewed(_) => self.tidy(),
+        };
+        Ok(Said { value, warnings })
+    }
+
+    /// Gives the lease of `session` back.
+    pub fn release(&self, session: &Session) -> Result<Said<Releasing>, Error> {
+        let value = self.end(Some(session), None)?;
+        let warnings = match &value {
+            Releasing::Denied(refusal) => self.note_denied("lock_denied", refusal, session.id.as_str()),
+            Releasing::Released(_) => self.tidy(),
+        };
+        Ok(Said { value, warnings })
+    }
+
+    /// Ends the lease, whoever has it, and whatever stands in its place.
+    pub fn force_break(&self, reason: &str) -> Result<Said<Releasing>, Error> {
+        let warnings = self.clear_the_way(reason)?;
+        let value = self.end(None, Some(reason))?;
+        let cleared = !warnings.is_empty();
+        let value = match value {
+            Releasing::Denied(_) if cleared => {
+                Releasing::Released(Released { record: None, cause: Cause::CorruptBreak })
+            }
+            value => value,
+        };
+        let warnings = warnings.into_iter().chain(self.tidy()).collect();
+        Ok(Said { value, warnings })
+    }
+
+    /// How the lease stands. `session`: who asks, if it has one.
+    pub fn status(&self, session: Option<&Session>) -> Result<LeaseStatus, Error> {
+        self.describe(session)
+    }
+
+    /// Is this the token of the living lease?
+    pub fn check_token(&self, token: u64) -> Result<TokenCheck, Error> {
+        self.wants_one_writer()?;
+        self.check(token)
+    }
+
+    /// Puts a copy of `source` where `target` is, if `token` is still that of the living lease.
+    pub fn publish(&self, token: u64, source: &Path, target: &Path) -> Result<Said<Publishing>, Error> {
+        self.wants_one_writer()?;
+        let value = self.put(token, source, target)?;
+        let warnings = match &value {
+            Publishing::Denied(refusal) => self.note_denied("fencing_failed", refusal, ""),
+            Publishing::Published { .. } => self.tidy(),
+        };
+        Ok(Said { value, warnings })
+    }
+
+    /// Where everybody may write there is no lease.
+    fn wants_one_writer(&self) -> Result<(), Error> {
+        match self.config.isolation {
+            Isolation::Exclusive => Ok(()),
+            Isolation::Shared => {
+                let message = format!("worktree \"{}\" is shared: everybody may write, nobody holds it", self.name);
+                Err(Error::new(ErrorKind::Shared, message))
+            }
+        }
+    }
+}

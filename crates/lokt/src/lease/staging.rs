@@ -1,0 +1,84 @@
+//! Files that are about to be published, each under the token of a lease. Whoever gets the lease next removes them first: a publisher that
+//! was stopped finds nothing left to publish.
+
+use std::path::{Path, PathBuf};
+
+use super::Worktree;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::fence::file_error;
+use crate::sys::staged::{StageError, Staged};
+
+/// A complete copy, ready to take its place.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+}
+
+impl Worktree {
+    fn staging_dir(&self) -> String {
+        format!("staging/{}", self.name)
+    }
+
+    /// Where files wait.
+    pub(crate) fn staging_path(&self) -> PathBuf {
+        self.repo.path.join(self.staging_dir())
+    }
+
+    pub(crate) fn make_staging(&self) -> Result<(), Error> {
+        for dir in ["staging", &self.staging_dir()] {
+            match self.repo.disk.make_dir(dir) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                done => done.at("make", &self.repo.path, dir)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies `source`, and syncs the copy.
+    /// `None`: somebody removed it meanwhile.
+    pub(crate) fn stage(&self, token: u64, source: &Path) -> Result<Option<Copy>, Error> {
+        self.make_staging()?;
+        let unique = self.random()?;
+        let path = self.staging_path().join(format!("{token}.{unique:032x}"));
+        let mut staged = Staged::copy(source, &path, unique).map_err(|failure| match failure {
+            StageError::Source(error) => file_error("read", source, error).hint("nothing was published"),
+            StageError::Target(error) => Error::io("write", &path, error).hint("nothing was published"),
+            StageError::Changed => {
+                let message = format!("{} changed while it was copied", source.display());
+                Error::new(ErrorKind::Moving, message).hint("publish what nobody writes to any more")
+            }
+        })?;
+        match staged.publish() {
+            Ok(()) => Ok(Some(Copy { path, bytes: staged.bytes })),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("write", &path, error).hint("nothing was published")),
+        }
+    }
+
+    /// Removes what was staged under tokens below `next`: none of those may publish any more.
+    pub(crate) fn empty_staging(&self, next: u64) -> Result<(), Error> {
+        let dir = self.staging_dir();
+        let mut late = Vec::new();
+        let listed = self.repo.disk.each_name(&dir, &mut |name| {
+            let token = name.split_once('.').and_then(|(token, _)| token.parse::<u64>().ok());
+            // A copy that is being made has no token yet. Whoever makes it makes another, if it still may.
+            if token.is_some_and(|token| token < next) || name.starts_with(".lokt-publish-") {
+                late.push(format!("{dir}/{name}"));
+            }
+        });
+        listed.at("list", &self.repo.path, &dir)?;
+        late.iter().try_for_each(|path| match self.repo.disk.remove(path) {
+            // Nobody publishes that.
+            Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => Ok(()),
+            done => done.at("remove", &self.repo.path, path),
+        })
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // It has taken its place, or isn't to.
+        let _ = rustix::fs::unlink(&self.path);
+    }
+}

@@ -1,0 +1,204 @@
+//! The view `<worktree>.lock`: what tools that know only the record go by. We never decide by it, except that another tool's is honoured.
+//!
+//! Ours is a second name of the file of the chain that it shows, so it is whole whenever it is there. It is put where nothing is, or
+//! swapped for an older one of ours; what comes out of a swap is looked at, so that nothing of others gets lost.
+
+use std::io;
+
+use lokt_core::lease::names::File;
+use lokt_core::lease::record::{Parsed, RECORD_BYTES_MAX, Record, parse};
+use lokt_core::lease::slot::{Tag, tag};
+use lokt_core::ledger::chain::Digest;
+
+use super::Worktree;
+use super::chain::{Links, Reading};
+use crate::error::{At as _, Error, ErrorKind};
+use crate::sys::disk::{Content, Entry};
+
+/// Others change it, too; not without end.
+const TRIES: usize = 64;
+
+/// What is there.
+#[derive(Debug, Clone)]
+pub(crate) enum View {
+    Missing,
+    Ours(Tag),
+    Foreign(Foreign),
+    /// Something that is no file, or no lock's; the text says what.
+    Odd(String),
+}
+
+/// Another tool's lock.
+#[derive(Debug, Clone)]
+pub(crate) struct Foreign {
+    /// What it says, or why it says nothing.
+    pub(crate) record: Result<Box<Record>, String>,
+    /// The same file with the same content has the same.
+    pub(crate) identity: String,
+}
+
+impl Foreign {
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.record.as_ref().ok().and_then(|record| record.token).map(lokt_core::hold::Fence::get)
+    }
+}
+
+/// Does the view say what the chain says?
+#[derive(Debug)]
+pub(crate) enum Shown {
+    Right,
+    /// Another tool's is there instead.
+    Foreign,
+}
+
+impl Worktree {
+    /// A path in `.jvs`.
+    pub(crate) fn view_file(&self) -> String {
+        format!("locks/{}.lock", self.name)
+    }
+
+    /// Looks at the view of `chain`.
+    pub(crate) fn read_view(&self, chain: &str) -> Result<View, Error> {
+        self.read_view_at(&self.view_file(), chain)
+    }
+
+    fn read_view_at(&self, path: &str, chain: &str) -> Result<View, Error> {
+        let shown = || self.repo.path.join(path).display().to_string();
+        match self.repo.disk.read(path, RECORD_BYTES_MAX).at("read", &self.repo.path, path)? {
+            Entry::Missing => Ok(View::Missing),
+            Entry::File(content) => Ok(view(&content, chain)),
+            Entry::NotRegular(kind) => Ok(View::Odd(format!("{} is {kind}, not a lock", shown()))),
+            Entry::TooBig(size) => Ok(View::Odd(format!("{} has {size} bytes, more than any lock", shown()))),
+        }
+    }
+
+    /// The same, as seen from a chain. What claims to be of it, and is ahead of it though it was read again, is none of ours.
+    pub(crate) fn view_from(&self, links: &Links) -> Result<View, Error> {
+        let view = self.read_view(&links.base.chain)?;
+        let is_ahead = |links: &Links| matches!(&view, View::Ours(tag) if tag.number >= links.next());
+        if !is_ahead(links) {
+            return Ok(view);
+        }
+        match self.read_chain()? {
+            Reading::Born(now) if is_ahead(&now) => self.read_view(""),
+            _ => Ok(view),
+        }
+    }
+
+    /// Makes the view say what the chain says, and looks again whether the chain still says that.
+    pub(crate) fn settle_view(&self) -> Result<Shown, Error> {
+        for _ in 0..TRIES {
+            let Reading::Born(links) = self.read_chain()? else { return Ok(Shown::Right) };
+            let view = self.view_from(&links)?;
+            match (links.tag(), view) {
+                (Some(right), View::Ours(there)) if right == there => return Ok(Shown::Right),
+                (None, View::Missing) => return Ok(Shown::Right),
+                (_, View::Foreign(_)) => return Ok(Shown::Foreign),
+                // It tells other tools nothing, and us neither.
+                (_, View::Odd(_)) => return Ok(Shown::Right),
+                (Some(right), View::Missing) => self.hang(&right)?,
+                (Some(right), View::Ours(_)) => self.swap(&right)?,
+                (None, View::Ours(there)) => {
+                    self.take_down(&links.base.chain, |found| *found == View::Ours(there.clone()))?;
+                }
+            }
+        }
+        let message =
+            format!("{} is changed by others again and again", self.repo.path.join(self.view_file()).display());
+        Err(Error::new(ErrorKind::Busy, message))
+    }
+
+    /// Puts the view where nothing is. Whoever is faster is looked at in the next round.
+    pub(crate) fn hang(&self, right: &Tag) -> Result<(), Error> {
+        let (from, to) = (self.chain_file(&File::Slot(right.number)), self.view_file());
+        match self.repo.disk.link(&from, &to) {
+            // Pruned or deleted meanwhile.
+            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(()),
+            done => done.at("write", &self.repo.path, &to),
+        }
+    }
+
+    /// Puts the view in the place of an older one of ours.
+    fn swap(&self, right: &Tag) -> Result<(), Error> {
+        let (from, to) = (self.chain_file(&File::Slot(right.number)), self.view_file());
+        let disk = &self.repo.disk;
+        let temp = self.temp()?;
+        match disk.link(&from, &temp) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            done => done.at("write", &self.repo.path, &temp)?,
+        }
+        let swapped = match disk.exchange(&temp, &to) {
+            // It was taken away meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => disk.rename(&temp, &to),
+            Err(error) => Err(error),
+            Ok(()) => {
+                let came_out = self.read_view_at(&temp, &right.chain)?;
+                let older = matches!(&came_out, View::Ours(there) if there.number < right.number);
+                // Newer than ours, or somebody else's: it goes back.
+                if older || matches!(came_out, View::Missing) { Ok(()) } else { disk.exchange(&temp, &to) }
+            }
+        };
+        let _ = disk.remove(&temp);
+        match swapped {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done.at("write", &self.repo.path, &to),
+        }
+    }
+
+    /// Takes the view away, if it is the one that is meant. What it is is looked at when nobody else can see it any more; what isn't meant
+    /// goes back.
+    pub(crate) fn take_down(&self, chain: &str, is_meant: impl Fn(&View) -> bool) -> Result<(), Error> {
+        let (temp, from) = (self.temp()?, self.view_file());
+        let disk = &self.repo.disk;
+        match disk.rename(&from, &temp) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            done => done.at("take away", &self.repo.path, &from)?,
+        }
+        let found = self.read_view_at(&temp, chain)?;
+        if !is_meant(&found) {
+            match disk.rename_new(&temp, &from) {
+                // There is a newer one by now.
+                Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {}
+                done => return done.at("put back", &self.repo.path, &from),
+            }
+        }
+        disk.remove(&temp).at("remove", &self.repo.path, &temp)
+    }
+
+    /// Makes the view survive a power cut, for tools that know nothing else.
+    pub(crate) fn sync_locks(&self) -> Result<(), Error> {
+        self.sync_if_there("locks")
+    }
+
+    /// A name that nobody looks for.
+    fn temp(&self) -> Result<String, Error> {
+        Ok(format!("locks/.lokt-{:032x}.tmp", self.random()?))
+    }
+}
+
+impl PartialEq for View {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Missing, Self::Missing) => true,
+            (Self::Ours(one), Self::Ours(other)) => one == other,
+            (Self::Foreign(one), Self::Foreign(other)) => one.identity == other.identity,
+            (Self::Odd(one), Self::Odd(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+fn view(content: &Content, chain: &str) -> View {
+    if let Some(tag) = tag(&content.bytes).filter(|tag| tag.chain == chain) {
+        return View::Ours(tag);
+    }
+    let record = match parse(&content.bytes) {
+        Parsed::Record(record) => Ok(record),
+        Parsed::Corrupt(why) => Err(why),
+    };
+    let stamp = content.stamp;
+    let digest = Digest::of(&content.bytes);
+    let identity = format!("view/{}/{}/{}", stamp.ino, stamp.modified.as_nanosecond(), digest);
+    View::Foreign(Foreign { record, identity })
+}

@@ -1,0 +1,115 @@
+//! Which repository is meant: the nearest directory upwards with a `.jvs` that has a format.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lokt_core::hold::Identity;
+
+use super::{DIR_MODE, JVS, MAIN, Repository, facts};
+use crate::error::{At as _, Error, ErrorKind};
+use crate::sys::disk::Disk;
+use crate::sys::look::{Look, look};
+use crate::sys::machine::Linux;
+use crate::sys::os_disk::OsDisk;
+
+/// The directory in which the worktrees but `main` are.
+pub(super) const WORKTREES: &str = "worktrees";
+
+impl Repository {
+    /// The repository that `dir` is in, looked for upwards; `None` if there is none.
+    pub fn find(dir: &Path, me: Identity) -> Result<Option<Self>, Error> {
+        for top in real(dir).ancestors() {
+            match look(&top.join(JVS)) {
+                // What may not be looked at is no repository of ours.
+                Ok(None) | Err(_) => continue,
+                Ok(Some(found)) if is_planted(top, &found) => continue,
+                Ok(Some(_)) => {}
+            }
+            if let Some(disks) = disks(top)? {
+                return Self::with(top, disks.jvs, disks.audit, Arc::new(Linux), me).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The repository in `top`; `None` if there is none.
+    pub fn open(top: &Path, me: Identity) -> Result<Option<Self>, Error> {
+        let Some(disks) = disks(top)? else { return Ok(None) };
+        Self::with(top, disks.jvs, disks.audit, Arc::new(Linux), me).map(Some)
+    }
+
+    /// The nearest directory upwards that has a `.jvs` with a format, whatever that is.
+    pub(crate) fn nearest(dir: &Path) -> Option<PathBuf> {
+        let format = |top: &&Path| top.join(JVS).join(facts::FORMAT_FILE).exists();
+        real(dir).ancestors().find(format).map(ToOwned::to_owned)
+    }
+
+    /// The worktree that `dir` is in, whether or not there is one of that name; `main` at the top.
+    pub fn worktree_at(&self, dir: &Path) -> Option<String> {
+        let (dir, top) = (real(dir), real(&self.top));
+        let mut parts = dir.strip_prefix(&top).ok()?.iter().map(|part| part.to_str());
+        match parts.next() {
+            None | Some(Some(MAIN)) => Some(MAIN.into()),
+            Some(Some(WORKTREES)) => parts.next().flatten().map(ToOwned::to_owned),
+            Some(_) => None,
+        }
+    }
+}
+
+/// `.jvs`, and `audit` in it.
+pub(super) struct Disks {
+    pub(super) jvs: Arc<dyn Disk>,
+    /// Or why not.
+    pub(super) audit: Result<Arc<dyn Disk>, String>,
+}
+
+/// The disks of the repository in `top`, if there is one whose format we know.
+pub(super) fn disks(top: &Path) -> Result<Option<Disks>, Error> {
+    let path = top.join(JVS);
+    match look(&path).at("look at", &path, "")? {
+        Some(found) if found.is_dir => {}
+        Some(found) => return refuse_link(&path, &found).map(|()| None),
+        None => return Ok(None),
+    }
+    let disk = OsDisk::open_as(&path, DIR_MODE).at("open", &path, "")?;
+    if !facts::has_format(&disk, &path)? {
+        return Ok(None);
+    }
+    let audit = audit_disk(&path).map_err(|error| error.to_string());
+    Ok(Some(Disks { jvs: Arc::new(disk), audit }))
+}
+
+/// The directory of the audit log, made if somebody removed it.
+pub(super) fn audit_disk(path: &Path) -> Result<Arc<dyn Disk>, Error> {
+    let audit = path.join("audit");
+    if let Some(found) = look(&audit).at("look at", &audit, "")? {
+        refuse_link(&audit, &found)?;
+    }
+    let (disk, _) = OsDisk::create_as(&audit, DIR_MODE).at("open", &audit, "")?;
+    Ok(Arc::new(disk))
+}
+
+/// What a repository writes stays in it.
+pub(super) fn refuse_link(path: &Path, found: &Look) -> Result<(), Error> {
+    match found.kind {
+        Some("a symbolic link") => {
+            let message = format!("{} is a symbolic link", path.display());
+            Err(Error::new(ErrorKind::Unusable, message).hint("put the directory itself there"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A stranger's `.jvs` in a directory like `/tmp`, where anybody can put one, doesn't decide where we take leases.
+fn is_planted(top: &Path, found: &Look) -> bool {
+    let us = rustix::process::geteuid().as_raw();
+    fs::metadata(top).is_ok_and(|meta| meta.mode() & 0o002 != 0 && ![us, 0, meta.uid()].contains(&found.uid))
+}
+
+/// Where `dir` is, without links; a directory that is gone is where it was.
+fn real(dir: &Path) -> PathBuf {
+    fs::canonicalize(dir).or_else(|_| std::path::absolute(dir)).unwrap_or_else(|_: io::Error| dir.to_owned())
+}

@@ -1,0 +1,108 @@
+//! What a repository says about itself: its format, its id, its policy.
+
+use std::io;
+use std::path::Path;
+
+use lokt_core::fnv::fnv1a_64;
+use lokt_core::lease::config;
+use lokt_core::lease::policy::PolicyWish;
+
+use super::FILE_MODE;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::sys::disk::{Disk, Entry};
+use crate::sys::machine::Machine;
+
+/// Ours, and the only one there has ever been.
+pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT_FILE: &str = "format_version";
+pub(super) const ID_FILE: &str = "repo_id";
+pub(crate) const CONFIG_FILE: &str = "config.json";
+/// No file of these is longer.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Is it a repository? An error if it is one of a later format.
+pub(super) fn has_format(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
+    let Some(bytes) = read(disk, path, FORMAT_FILE)? else { return Ok(false) };
+    let text = String::from_utf8_lossy(&bytes);
+    let digits: String = text.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    match digits.parse::<u64>() {
+        Ok(FORMAT) => Ok(true),
+        Ok(0) => Err(damaged(path, FORMAT_FILE, "has no format in it")),
+        Err(_) if digits.is_empty() => Err(damaged(path, FORMAT_FILE, "has no format in it")),
+        _ => {
+            let message = format!("{} has format {digits}; this program knows {FORMAT}", path.display());
+            Err(Error::new(ErrorKind::Format, message).hint("upgrade lokt"))
+        }
+    }
+}
+
+/// Its id. A repository of a program that gave it none gets one; where that can't be written, one that depends on where it is.
+pub(super) fn id(disk: &dyn Disk, machine: &dyn Machine, path: &Path) -> Result<String, Error> {
+    if let Some(bytes) = read(disk, path, ID_FILE)? {
+        return known_id(path, &bytes);
+    }
+    let fresh = uuid(machine.random().at("get random bits for", path, "")?);
+    match publish_new(disk, ID_FILE, format!("{fresh}\n").as_bytes(), FILE_MODE) {
+        Ok(true) => Ok(fresh),
+        Ok(false) => known_id(path, &read(disk, path, ID_FILE)?.unwrap_or_default()),
+        Err(_) => Ok(format!("{:016x}", fnv1a_64(path.as_os_str().as_encoded_bytes()))),
+    }
+}
+
+/// It becomes a part of paths.
+fn known_id(path: &Path, bytes: &[u8]) -> Result<String, Error> {
+    let id = std::str::from_utf8(bytes).map(str::trim).unwrap_or_default();
+    let is_good = (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_good { Ok(id.into()) } else { Err(damaged(path, ID_FILE, "has no id in it")) }
+}
+
+/// A random UUID, version 4.
+fn uuid(bits: u128) -> String {
+    let bits = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{bits:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// What its `config.json` says of leases; without one, nothing.
+pub(super) fn policy(disk: &dyn Disk, path: &Path) -> Result<PolicyWish, Error> {
+    match read(disk, path, CONFIG_FILE)? {
+        None => Ok(PolicyWish::default()),
+        Some(bytes) => config::policy(&bytes).map_err(|why| damaged(path, CONFIG_FILE, &format!("is damaged: {why}"))),
+    }
+}
+
+/// A small file; `None` if there is none.
+pub(super) fn read(disk: &dyn Disk, path: &Path, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    match disk.read(name, BYTES_MAX).at("read", path, name)? {
+        Entry::Missing => Ok(None),
+        Entry::File(content) => Ok(Some(content.bytes)),
+        Entry::NotRegular(kind) => Err(damaged(path, name, &format!("is {kind}"))),
+        Entry::TooBig(_) => Err(damaged(path, name, "is too long")),
+    }
+}
+
+pub(super) fn damaged(path: &Path, name: &str, what: &str) -> Error {
+    Error::new(ErrorKind::Damaged, format!("{} {what}", path.join(name).display()))
+}
+
+/// Puts a whole, synced file there, unless something is there: then false. The directory isn't synced yet.
+pub(crate) fn publish_new(disk: &dyn Disk, path: &str, bytes: &[u8], mode: u32) -> io::Result<bool> {
+    let file = disk.unnamed(bytes, mode)?;
+    file.sync()?;
+    match file.link(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uuid;
+
+    #[test]
+    fn an_id_is_a_uuid_of_version_4() {
+        assert_eq!(uuid(0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+}

@@ -1,0 +1,112 @@
+//! Whoever renames or removes a worktree holds its lease meanwhile. It hangs on this process: others needn't wait for who was killed.
+
+use lokt_core::hold::{Fence, PulseRef};
+use lokt_core::lease::config::Isolation;
+use lokt_core::lease::names::File;
+use lokt_core::lease::policy::LeasePolicy;
+use lokt_core::lease::session::Session;
+
+use crate::error::{At as _, Error, ErrorKind};
+use crate::lease::{Bearer, LeaseRefusal, LeaseTerms, Leasing, Taking, TokenCheck, Worktree};
+use crate::sys::disk::PulseFile;
+use crate::wait::Patience;
+
+/// A worktree whose lease is ours, if it has one.
+pub(super) struct Leased<'w> {
+    worktree: &'w Worktree,
+    held: Option<Held>,
+    pub(super) warnings: Vec<String>,
+}
+
+struct Held {
+    session: Session,
+    token: u64,
+    pulse: Box<dyn PulseFile>,
+    pulse_file: String,
+}
+
+/// Who is told when somebody else has it?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The user, and the audit log.
+    ByUser,
+    /// Nobody: it is only an attempt.
+    InPassing,
+}
+
+impl<'w> Leased<'w> {
+    /// Takes the lease, and says what for. A shared worktree has none.
+    pub(super) fn take(
+        worktree: &'w Worktree,
+        what_for: &str,
+        asked: Asked,
+    ) -> Result<Result<Self, Box<LeaseRefusal>>, Error> {
+        if worktree.isolation() == Isolation::Shared {
+            return Ok(Ok(Self { worktree, held: None, warnings: Vec::new() }));
+        }
+        worktree.be_born()?;
+        let repo = &worktree.repo;
+        let session = Session::new(repo.random()?, [repo.random()?, repo.random()?]);
+        let number = u64::try_from(repo.random()? % u128::from(Fence::LIMIT)).unwrap_or(0);
+        let pulse_file = worktree.chain_file(&File::Pulse(number));
+        let pulse = repo.disk.create_pulse(&pulse_file, b"").at("make", &repo.path, &pulse_file)?;
+        let (dev, ino) = pulse.id();
+        let terms = LeaseTerms {
+            policy: LeasePolicy::DEFAULT,
+            purpose: Some(what_for.to_owned()),
+            taking: Taking::FreeOrOver,
+            bearer: Some(Bearer { pulse: PulseRef { number, dev, ino } }),
+        };
+        let none = &mut Patience::none();
+        let answer = match asked {
+            Asked::ByUser => worktree.acquire(&session, &terms, none).map(|said| (said.value, said.warnings)),
+            Asked::InPassing => worktree.pursue(&session, &terms, none).map(|value| (value, Vec::new())),
+        };
+        let denied = match answer {
+            Ok((Leasing::Granted(lease), warnings)) => {
+                let held = Held { session, token: lease.token.get(), pulse, pulse_file };
+                return Ok(Ok(Self { worktree, held: Some(held), warnings }));
+            }
+            Ok((Leasing::Denied(refusal), _)) => Ok(Err(refusal)),
+            Ok((Leasing::Interrupted, _)) => Err(Error::new(ErrorKind::Busy, "interrupted")),
+            Err(error) => Err(error),
+        };
+        let _ = repo.disk.remove(&pulse_file);
+        denied
+    }
+
+    /// An error if the lease was lost, because we were stopped for longer than it lasts.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let Some(held) = &self.held else { return Ok(()) };
+        match self.worktree.check_token(held.token)? {
+            TokenCheck::Current(_) => Ok(()),
+            TokenCheck::Denied(_) => {
+                let message = format!("the lease of worktree \"{}\" was lost meanwhile", self.worktree.name);
+                Err(Error::new(ErrorKind::Busy, message).hint("try again"))
+            }
+        }
+    }
+
+    /// Gives the lease back. Whatever the worktree is called now: what is known of its lease stays under its old name.
+    pub(super) fn release(mut self) -> Vec<String> {
+        self.let_go()
+    }
+
+    fn let_go(&mut self) -> Vec<String> {
+        let mut warnings = std::mem::take(&mut self.warnings);
+        let Some(held) = self.held.take() else { return warnings };
+        match self.worktree.release(&held.session) {
+            Ok(said) => warnings.extend(said.warnings),
+            Err(error) => warnings.push(format!("the lease could not be given back: {error}")),
+        }
+        held.pulse.let_go();
+        let _ = self.worktree.repo.disk.remove(&held.pulse_file);
+        warnings
+    }
+}
+
+impl Drop for Leased<'_> {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}

@@ -1,0 +1,172 @@
+//! A repository: worktrees side by side, and everything about them in `.jvs`.
+//!
+//! | file | one idea |
+//! | --- | --- |
+//! | `discovery` | which repository is meant |
+//! | `facts` | what it says about itself |
+//! | `founding` | how it begins |
+//! | `worktrees` | what there is in it, and one more |
+//! | `kept` | the numbers that were used |
+//! | `leased` | the lease, while a worktree is changed |
+//! | `renaming` | another name |
+//! | `removing` | one less |
+
+mod discovery;
+mod facts;
+mod founding;
+mod kept;
+mod leased;
+mod removing;
+mod renaming;
+mod worktrees;
+
+pub(crate) use removing::TRASH;
+pub(crate) use worktrees::is_same;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lokt_core::hold::Identity;
+use lokt_core::lease::config::Isolation;
+use lokt_core::lease::policy::{LeasePolicy, PolicyWish};
+use lokt_core::name::LockName;
+use lokt_core::time::Moment;
+
+use crate::error::{At as _, Error, ErrorKind};
+use crate::lease::LeaseRefusal;
+use crate::sys::disk::Disk;
+use crate::sys::machine::Machine;
+
+/// Everybody may look.
+pub(crate) const DIR_MODE: u32 = 0o755;
+/// And read.
+pub(crate) const FILE_MODE: u32 = 0o644;
+/// What a repository knows about itself is below this directory.
+const JVS: &str = ".jvs";
+/// The worktree that every repository has.
+const MAIN: &str = "main";
+
+/// A repository.
+#[derive(Clone)]
+pub struct Repository {
+    /// The directory that has `.jvs` and the worktrees in it.
+    pub(crate) top: PathBuf,
+    /// `.jvs`
+    pub(crate) path: PathBuf,
+    /// Files in `path`.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// Files in `path/audit`, whose mutex is that of the audit log; or why there can be none, which stops nobody.
+    audit: Result<Arc<dyn Disk>, String>,
+    pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) me: Identity,
+    pub(crate) id: String,
+    /// What `config.json` says of leases, or what is wrong with it.
+    policy: Result<PolicyWish, String>,
+}
+
+/// A worktree, for a list.
+#[derive(Debug)]
+pub struct WorktreeEntry {
+    /// Its name.
+    pub name: LockName,
+    /// Where its files are.
+    pub path: PathBuf,
+    /// Who may write.
+    pub isolation: Isolation,
+    /// Since when it has been.
+    pub created_at: Option<jiff::Timestamp>,
+    /// Its directory is there.
+    pub has_payload: bool,
+    /// What is wrong with it, if anything is.
+    pub problem: Option<String>,
+}
+
+/// What came of making, renaming or removing a worktree.
+#[derive(Debug)]
+pub enum Changing {
+    /// It is done.
+    Done(WorktreeEntry),
+    /// There is none of that name.
+    Missing,
+    /// There is one of that name already, or one that a file system may take for it.
+    Exists(LockName),
+    /// Somebody holds its lease.
+    Leased(Box<LeaseRefusal>),
+    /// Its directory has files in it, and `force` wasn't said.
+    NotEmpty(PathBuf),
+}
+
+impl Repository {
+    /// The repository in `top` on any disk: `disk` has what is in its `.jvs`, `audit` what is in `.jvs/audit`. It may be an empty one,
+    /// which [`Self::found`] makes a repository.
+    pub fn on(
+        top: &Path,
+        disk: Arc<dyn Disk>,
+        audit: Arc<dyn Disk>,
+        machine: Arc<dyn Machine>,
+        me: Identity,
+    ) -> Result<Self, Error> {
+        Self::with(top, disk, Ok(audit), machine, me)
+    }
+
+    /// The same, if need be without a log.
+    fn with(
+        top: &Path,
+        disk: Arc<dyn Disk>,
+        audit: Result<Arc<dyn Disk>, String>,
+        machine: Arc<dyn Machine>,
+        mut me: Identity,
+    ) -> Result<Self, Error> {
+        me.fs = disk.mount().fs;
+        let path = top.join(JVS);
+        let id = facts::id(&*disk, &*machine, &path)?;
+        let policy = facts::policy(&*disk, &path).map_err(|error| error.to_string());
+        Ok(Self { top: top.to_owned(), path, disk, audit, machine, me, id, policy })
+    }
+
+    /// The directory with `.jvs` in it.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// What its `config.json` says of leases. Who keeps a lease or ends it doesn't need that: an error of it is only theirs who ask.
+    pub fn policy(&self) -> Result<PolicyWish, Error> {
+        let wish = self.policy.clone().and_then(|wish| match wish.policy() {
+            Ok(_) => Ok(wish),
+            Err(bad) => Err(format!("{} can't be followed: {bad}", self.path.join(facts::CONFIG_FILE).display())),
+        });
+        wish.map_err(|why| {
+            Error::new(ErrorKind::Damaged, why).hint("correct that file, or remove it: then the defaults count")
+        })
+    }
+
+    /// The policy that counts where nobody says another.
+    pub(crate) fn own_policy(&self) -> LeasePolicy {
+        let wish = self.policy.as_ref().ok().and_then(|wish| wish.policy().ok());
+        wish.unwrap_or(LeasePolicy::DEFAULT)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Who asks.
+    pub fn me(&self) -> &Identity {
+        &self.me
+    }
+
+    /// Now, by its machine's clocks.
+    pub fn now(&self) -> Moment {
+        self.machine.now()
+    }
+
+    pub(crate) fn audit(&self) -> io::Result<&dyn Disk> {
+        self.audit.as_deref().map_err(|why| io::Error::other(why.clone()))
+    }
+
+    pub(crate) fn random(&self) -> Result<u128, Error> {
+        self.machine.random().at("get random bits for", &self.path, "")
+    }
+}
