@@ -81,6 +81,48 @@ impl Context {
     }
 }
 
+/// Where we are.
+pub(crate) fn current_dir() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        Failure::io(format!("find the current directory: {error}"), Some("cd to a directory that exists"))
+    })
+}
+
+/// `LOKT_SESSION`: the file of this session.
+pub(crate) fn named_session() -> Option<PathBuf> {
+    variable("LOKT_SESSION").map(PathBuf::from)
+}
+
+/// Where session files are kept, if nobody says where: with whoever is logged in, else with the user.
+pub(crate) fn sessions_dir() -> Option<PathBuf> {
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    // Whoever became another user has the first one's directory in the environment, where it would make files that the first one can't use.
+    let is_ours = |dir: &PathBuf| {
+        use std::os::unix::fs::MetadataExt as _;
+        let uid = rustix::process::geteuid().as_raw();
+        std::fs::metadata(dir).is_ok_and(|dir| dir.is_dir() && dir.uid() == uid)
+    };
+    let runtime = absolute("XDG_RUNTIME_DIR").filter(is_ours).map(|dir| dir.join("lokt"));
+    runtime.or_else(|| {
+        let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+        state.map(|dir| dir.join("lokt/sessions"))
+    })
+}
+
+/// The lease that a command of `lokt lease run` runs under.
+pub(crate) struct LeaseRun {
+    pub(crate) top: PathBuf,
+    pub(crate) worktree: String,
+    pub(crate) token: u64,
+}
+
+/// What `lokt lease run` told its command, if this is one.
+pub(crate) fn lease_run() -> Option<LeaseRun> {
+    let token = text("LOKT_LEASE_TOKEN")?.parse().ok()?;
+    let top = variable("LOKT_LEASE_REPO").map(PathBuf::from)?;
+    Some(LeaseRun { top, worktree: text("LOKT_LEASE_WORKTREE")?, token })
+}
+
 /// Who asks, where no root is needed. `owner`: what was given on the command line.
 pub(crate) fn whoever(owner: Option<&str>) -> Result<Identity, Failure> {
     let owner = match owner {

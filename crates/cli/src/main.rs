@@ -35,7 +35,10 @@ fn main() {
 }
 
 fn run() -> u8 {
-    lokt::sys::start::prepare();
     let words: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(code) = lokt::sys::mortal::take_part(&words) {
+        return code;
+    }
+    lokt::sys::start::prepare();
     commands::run(&words).print().code()
 }

@@ -5,7 +5,7 @@
 //! tells the shell to look by itself: `:command N` (the N-th word of the line, counted from `lokt` as 0, begins another command),
 //! `:file`, `:dir`.
 //!
-//! Candidates come from the table of commands, from the root, and from the ledger. Shells are careless with what they are given, and an owner can be any
+//! Candidates come from the table of commands, from the root, from the ledger and from the repository. Shells are careless with what they are given, and an owner can be any
 //! text: what isn't made of harmless characters is not offered.
 
 use std::collections::BTreeSet;
@@ -14,11 +14,12 @@ use std::fmt::Write as _;
 
 use clap::{Arg, ValueHint};
 use lokt::ledger::ClaimEntry;
+use lokt::repo::{Repository, WorktreeEntry};
 use lokt::{EntryState, KnownNames, LockName, Lokt};
 
 use super::group::{Selected, select};
 use super::{Row, find, rows};
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::show::{clean, owner_at};
@@ -199,6 +200,9 @@ impl<'a> Line<'a> {
                 let token = entry.holder.hold.token.filter(|_| self.positionals.contains(&entry.node.as_str()));
                 token.map(|token| token.to_string())
             }),
+            "worktree" | "old_worktree" => worktrees(),
+            "owner" | "token" if self.command.starts_with("lease ") => Vec::new(),
+            "lease" | "renew" | "skew" | "grace" => DURATIONS.map(Candidate::bare).into(),
             "owner" => owners(),
             "lock_id" => self.of_the_hold(|hold| Some(hold.lock_id.to_string())),
             "token" => self.of_the_hold(|hold| hold.token.map(|token| token.to_string())),
@@ -313,6 +317,17 @@ fn owners() -> Vec<Candidate> {
     };
     let owners: BTreeSet<String> = lokt.map_entries(owner).unwrap_or_default().into_iter().flatten().collect();
     owners.into_iter().filter(|owner| is_harmless(owner)).map(|owner| Candidate::bare(&owner)).collect()
+}
+
+/// The worktrees of the repository that we are in.
+fn worktrees() -> Vec<Candidate> {
+    let repo = context::whoever(None).ok().and_then(|me| Repository::find(&context::current_dir().ok()?, me).ok()?);
+    let entries = repo.and_then(|repo| repo.worktrees().ok()).unwrap_or_default();
+    let one = |entry: WorktreeEntry| Candidate {
+        word: entry.name.to_string(),
+        about: entry.problem.unwrap_or_else(|| entry.isolation.as_str().to_owned()),
+    };
+    entries.into_iter().map(one).collect()
 }
 
 /// Nothing in it means something to a shell.

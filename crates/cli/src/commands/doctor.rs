@@ -15,7 +15,14 @@ use crate::show::clean;
 
 /// Look for what is wrong with the root, and say what to do
 #[derive(clap::Parser)]
+#[command(
+    after_help = "With --strict it is the repository with worktrees that this directory is in: leases, what killed commands left behind, \
+    clocks, and the audit log."
+)]
 pub(crate) struct Args {
+    /// Examine the repository with worktrees instead
+    #[arg(long)]
+    strict: bool,
     /// Repair what is safe to repair, also while others work
     #[arg(long)]
     fix: bool,
@@ -25,7 +32,7 @@ pub(crate) struct Args {
 }
 
 /// Text shows so many findings of a check; JSON shows all.
-const SHOWN_MAX: usize = 10;
+pub(super) const SHOWN_MAX: usize = 10;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -60,6 +67,9 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     if let Some(dir) = &args.rival {
         let served = rival(dir);
         return served.map(|()| Report::new(Exit::Done)).map_err(|error| Failure::io(error.to_string(), None));
+    }
+    if args.strict {
+        return super::doctor_strict::run(args.fix, format);
     }
     let context = Context::read()?;
     let doctor = Doctor {

@@ -23,7 +23,7 @@ Usage: lokt <command> [flags] [args]
 const FOOT: &str = "
 Every command but help takes --json and --color <auto|always|never>, after its name.
 `lokt help <command>` explains its flags.
-A <DURATION> is 90, 1500ms, 90s, 5m, 1h30m or 2d. Environment: LOKT_ROOT, LOKT_OWNER, LOKT_AGENT_ID.
+A <DURATION> is 90, 1500ms, 90s, 5m, 1h30m or 2d. Environment: LOKT_ROOT, LOKT_OWNER, LOKT_AGENT_ID, LOKT_SESSION.
 
 Exit codes:
 ";
@@ -172,6 +172,20 @@ fn synonym(group: Option<&Row>, word: &str) -> Option<&'static str> {
         ("ledger", "check" | "fsck") => "ledger doctor",
         ("ledger", "dump") => "ledger export",
         ("ledger", "status" | "seq" | "last") => "ledger head",
+        ("", "renew") => "lease renew",
+        ("", "steal") => "lease steal",
+        ("", "init") => "worktree init",
+        ("worktree", "add" | "new" | "make") => "worktree create",
+        ("worktree", "ls" | "show" | "status") => "worktree list",
+        ("worktree", "mv" | "move") => "worktree rename",
+        ("worktree", "rm" | "delete") => "worktree remove",
+        ("lease", "take" | "lock" | "get") => "lease acquire",
+        ("lease", "free" | "unlock" | "drop") => "lease release",
+        ("lease", "extend" | "refresh" | "heartbeat") => "lease renew",
+        ("lease", "ls" | "list" | "ps" | "show") => "lease status",
+        ("lease", "publish" | "check") => "lease fence",
+        ("lease", "log" | "history" | "events" | "verify") => "lease audit",
+        ("lease", "force" | "kill") => "lease break",
         ("claim", "acquire" | "lock" | "get") => "claim take",
         ("claim", "free" | "unlock" | "drop") => "claim release",
         ("claim", "renew" | "refresh" | "heartbeat") => "claim extend",

@@ -40,7 +40,7 @@ struct Written {
 }
 
 /// What is read from the environment, and what a guarded command finds there.
-const ENVIRONMENT: [(&str, &str); 5] = [
+const ENVIRONMENT: [(&str, &str); 8] = [
     (
         "LOKT_ROOT",
         "The root directory. Otherwise it is `lokt` in the common directory of the git repository, else the nearest `.lokt` upwards, else \
@@ -59,19 +59,40 @@ const ENVIRONMENT: [(&str, &str); 5] = [
         "LOKT_CLAIM_NODE, LOKT_CLAIM_TOKEN, LOKT_LEDGER_DIR",
         "Set for the command of `lokt claim run`: the node, the token of the claim, and the directory that contains the ledger.",
     ),
+    ("LOKT_SESSION", "The file that makes one the holder of a worktree's lease, if `--session` doesn't say."),
+    (
+        "XDG_RUNTIME_DIR, XDG_STATE_HOME, HOME",
+        "Where session files are otherwise: in `lokt` in the first, if it is one's own, else in `lokt/sessions` in the second, else in \
+         `.local/state/lokt/sessions` in the third.",
+    ),
+    (
+        "LOKT_LEASE_WORKTREE, LOKT_LEASE_TOKEN, LOKT_LEASE_REPO",
+        "Set for the command of `lokt lease run`: the worktree, the token of its lease, and the top of the repository.",
+    ),
 ];
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 11] = [
     ("ROOT/locks/NAME.json", "A record: present means held."),
     ("ROOT/freezes/NAME.json", "A freeze: while it lasts nothing is granted under that name."),
     ("ROOT/audit.log", "What happened, one JSON object per line; `audit.log.1` and so on are older."),
     ("ROOT/state/", "The token counter, who waits, and what was set aside."),
     ("DIR/ledger/event-NNNNNN.json", "An event; in a native ledger `NNNNNN.json`."),
     ("DIR/ledger/.lokt/", "What lokt knows about the ledger: its settings, and what can be found out again."),
+    ("REPOSITORY/main, REPOSITORY/worktrees/NAME", "The worktrees."),
+    (
+        "REPOSITORY/.jvs/locks/NAME.lock",
+        "Who holds the lease of a worktree, for whoever looks; missing when it is free.",
+    ),
+    ("REPOSITORY/.jvs/locks/NAME.lock.d/", "What decides who holds it."),
+    (
+        "REPOSITORY/.jvs/audit/audit.jsonl",
+        "What happened to leases and worktrees; each line vouches for those before it.",
+    ),
+    ("REPOSITORY/.jvs/config.json", "How long leases last here: `lease_ms`, `renew_ms`, `skew_ms`, `grace_ms`."),
 ];
 
 /// What to type, by command; for lokt itself under its own name.
-const EXAMPLES: [(&str, &[(&str, &str)]); 23] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 34] = [
     (
         "lokt",
         &[
@@ -191,6 +212,65 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 23] = [
         )],
     ),
     ("claim reap", &[("What would be ended?", "lokt claim reap --dry-run")]),
+    (
+        "worktree",
+        &[
+            (
+                "A repository in this directory, and a worktree for somebody else.",
+                "lokt worktree init && lokt worktree create feature",
+            ),
+            ("Which are there?", "lokt worktree list"),
+        ],
+    ),
+    ("worktree create", &[("One without leases, for everybody.", "lokt worktree create notes --isolation shared")]),
+    ("worktree rename", &[("Another name.", "lokt worktree rename feature release-1.2")]),
+    ("worktree remove", &[("With everything in it.", "lokt worktree remove release-1.2 --force")]),
+    (
+        "lease",
+        &[
+            ("Only one of us writes here, until this ends.", "lokt lease run -- make"),
+            ("The same over several commands.", "lokt lease acquire"),
+            ("Who writes where?", "lokt lease status --all"),
+            ("Give it back.", "lokt lease release"),
+        ],
+    ),
+    (
+        "lease run",
+        &[(
+            "Publish what was made, unless somebody else writes here by then.",
+            "lokt lease run --timeout 1m -- sh -c 'echo new > page.tmp && lokt lease fence publish page.tmp page.html'",
+        )],
+    ),
+    (
+        "lease acquire",
+        &[
+            (
+                "Wait for it for at most a minute, and say what for.",
+                "lokt lease acquire --timeout 1m --lease 5m --purpose 'a long rebase'",
+            ),
+            ("Keep it.", "lokt lease renew"),
+            ("Give it back.", "lokt lease release"),
+        ],
+    ),
+    ("lease status", &[("All of them, for a program.", "lokt lease status --all --json")]),
+    (
+        "lease fence",
+        &[(
+            "Publish only while the lease is ours.",
+            "lokt lease run -- sh -c 'echo new > page.tmp && lokt lease fence publish page.tmp page.html'",
+        )],
+    ),
+    (
+        "lease break",
+        &[(
+            "Its holder is gone for good.",
+            "lokt lease acquire && lokt lease break --force --reason 'that machine was given away'",
+        )],
+    ),
+    (
+        "lease audit",
+        &[("The last three events.", "lokt lease audit --last 3"), ("Is it whole?", "lokt lease audit --verify")],
+    ),
 ];
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {

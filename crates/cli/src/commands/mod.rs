@@ -11,6 +11,7 @@ mod complete;
 mod completions;
 mod deny;
 mod doctor;
+mod doctor_strict;
 mod exists;
 mod fence;
 mod flock_habits;
@@ -18,6 +19,7 @@ mod freeze;
 mod group;
 mod guard;
 mod help;
+mod lease;
 mod ledger;
 mod lock;
 mod man;
@@ -35,6 +37,7 @@ mod waiting;
 mod watch;
 mod watch_frame;
 mod why;
+mod worktree;
 
 use std::ffi::OsString;
 
@@ -71,14 +74,19 @@ impl Row {
 /// The command of a module with `Args` and `run`; with a group, of a module in the group's.
 macro_rules! row {
     ($group:ident $module:ident) => {
+        row!(@ $group, $module, concat!(stringify!($group), " ", stringify!($module)))
+    };
+    // A word that can't be a module's name.
+    ($group:ident $module:ident as $word:literal) => {
+        row!(@ $group, $module, concat!(stringify!($group), " ", $word))
+    };
+    (@ $group:ident, $module:ident, $name:expr) => {
         Row {
-            name: concat!(stringify!($group), " ", stringify!($module)),
+            name: $name,
             aliases: &[],
             rows: &[],
-            parser: || parse::parser::<$group::$module::Args>(concat!(stringify!($group), " ", stringify!($module))),
-            run: |_, rest| {
-                parse::parsed(concat!(stringify!($group), " ", stringify!($module)), rest, $group::$module::run)
-            },
+            parser: || parse::parser::<$group::$module::Args>($name),
+            run: |_, rest| parse::parsed($name, rest, $group::$module::run),
         }
     };
     ($module:ident $(, $alias:literal)*) => {
@@ -94,11 +102,11 @@ macro_rules! row {
 
 /// A group of commands, each a module in the group's.
 macro_rules! group {
-    ($group:ident: $($module:ident),+) => {
+    ($group:ident: $($module:ident $(as $word:literal)?),+) => {
         Row {
             name: stringify!($group),
             aliases: &[],
-            rows: &[$(row!($group $module)),+],
+            rows: &[$(row!($group $module $(as $word)?)),+],
             parser: || group::parser(stringify!($group), $group::ABOUT),
             run: group::run,
         }
@@ -134,6 +142,13 @@ const SECTIONS: &[Section] = &[
         rows: &[
             group!(ledger: init, append, show, head, follow, verify, checkpoint, doctor, export),
             group!(claim: take, release, extend, reap, list, run),
+        ],
+    },
+    Section {
+        title: "Worktrees side by side, each with one writer",
+        rows: &[
+            group!(worktree: init, create, list, rename, remove),
+            group!(lease: acquire, renew, steal, release, status, breaking as "break", run, fence, audit),
         ],
     },
     Section {

@@ -56,13 +56,15 @@ fn mistyped(name: &str, command: &clap::Command, rest: &[OsString], mut error: c
     error.remove(ContextKind::Suggested);
     let text = error.render().to_string();
     let guards = matches!(name, "guard" | "run");
-    let runs = guards || name == "claim run";
+    let runs = guards || matches!(name, "claim run" | "lease run");
+    // What it runs under has a name, or is where we are.
+    let named = if name == "lease run" { "" } else { " build" };
     let no_command = runs && !rest.iter().any(|word| word == "--");
     let hint = single_dash(command, rest)
         .map(|flag| format!("flags have two dashes: --{flag}"))
         .or_else(|| guards.then(|| flock_habits::hint(rest)).flatten())
         .or_else(|| {
-            no_command.then(|| format!("the command comes after two dashes, as in `lokt {name} build -- make`"))
+            no_command.then(|| format!("the command comes after two dashes, as in `lokt {name}{named} -- make`"))
         });
     if asks_for_json(rest) {
         let message: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();

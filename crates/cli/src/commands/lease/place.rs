@@ -1,0 +1,98 @@
+//! Which worktree a command is about.
+
+use std::path::Path;
+
+use lokt::lease::Worktree;
+use lokt::repo::Repository;
+use lokt::{Identity, Isolation, LockName};
+
+use super::super::deny::shell_word;
+use crate::args::worktree_name;
+use crate::context;
+use crate::exit::Exit;
+use crate::report::Failure;
+use crate::show::{clean, quoted};
+
+/// Which worktree.
+#[derive(clap::Args)]
+pub(crate) struct Place {
+    /// The worktree; otherwise the one that this directory is in, and `main` at the top of the repository
+    #[arg(long, value_name = "NAME")]
+    worktree: Option<String>,
+}
+
+impl Place {
+    /// Its name, if one was given and is one. Asked before the first file is touched.
+    pub(crate) fn named(&self) -> Result<Option<LockName>, Failure> {
+        self.worktree.as_deref().map(worktree_name).transpose()
+    }
+
+    /// The worktree, for `me`.
+    pub(crate) fn open(&self, me: Identity) -> Result<Worktree, Failure> {
+        let named = self.named()?;
+        let dir = context::current_dir()?;
+        let repo = repository(me)?;
+        let name = match named {
+            Some(name) => name,
+            None => worktree_name(&repo.worktree_at(&dir).ok_or_else(|| nowhere(&dir))?)?,
+        };
+        existing(&repo, &name)
+    }
+
+    /// The same, if it has a lease.
+    pub(crate) fn exclusive(&self, me: Identity) -> Result<Worktree, Failure> {
+        let worktree = self.open(me)?;
+        has_lease(&worktree).map(|()| worktree)
+    }
+
+    /// How this place is typed: ` --worktree NAME`, or nothing.
+    pub(crate) fn words(&self) -> String {
+        let name = self.worktree.as_deref().and_then(shell_word);
+        name.map(|name| format!(" --worktree {name}")).unwrap_or_default()
+    }
+}
+
+/// The repository that we are in.
+pub(crate) fn repository(me: Identity) -> Result<Repository, Failure> {
+    let dir = context::current_dir()?;
+    Repository::find(&dir, me)?.ok_or_else(|| no_repository(&dir))
+}
+
+/// Neither here nor above.
+pub(crate) fn no_repository(dir: &Path) -> Failure {
+    let shown = clean(&dir.to_string_lossy());
+    Failure::new(Exit::Missing, "E_NOT_FOUND", format!("{shown} is in no repository"))
+        .hint("`lokt worktree init` makes one here; if there is one, cd to it")
+}
+
+/// In the repository, but in none of its worktrees.
+fn nowhere(dir: &Path) -> Failure {
+    Failure::usage(format!("{} is in no worktree of its repository", clean(&dir.to_string_lossy())))
+        .hint("`--worktree NAME` names one; `lokt worktree list` shows them")
+}
+
+/// The worktree of that name.
+pub(crate) fn existing(repo: &Repository, name: &LockName) -> Result<Worktree, Failure> {
+    repo.worktree(name)?.ok_or_else(|| missing(repo, name))
+}
+
+/// There is none of that name.
+pub(crate) fn missing(repo: &Repository, name: &LockName) -> Failure {
+    let top = clean(&repo.top().to_string_lossy());
+    Failure::new(Exit::Missing, "E_NOT_FOUND", format!("there is no worktree {} in {top}", quoted(name.as_str())))
+        .hint(format!("`lokt worktree list` shows them, `lokt worktree create {name}` makes it"))
+}
+
+/// Refuses what makes sense only with a single writer.
+pub(crate) fn has_lease(worktree: &Worktree) -> Result<(), Failure> {
+    match worktree.isolation() {
+        Isolation::Exclusive => Ok(()),
+        Isolation::Shared => {
+            let name = quoted(worktree.name().as_str());
+            let message = format!("worktree {name} is shared: everybody may write, nobody holds it");
+            Err(Failure::new(Exit::Usage, "E_NOT_EXCLUSIVE", message).hint(
+                "just write; for one writer at a time make a worktree with `lokt worktree create NAME --isolation exclusive`",
+            ))
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `lokt worktree init`: make a repository, if there is none.
+
+use lokt::repo::Repository;
+use serde::Serialize;
+
+use super::answer::Kind;
+use crate::context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+use crate::show::clean;
+
+/// Make a repository here, with the worktree `main`, if there is none
+#[derive(clap::Parser)]
+#[command(
+    after_help = "Everything about the worktrees is in `.jvs`, which this makes. Their files are in `main` and in `worktrees/NAME`. What is \
+    in this directory already stays as it is."
+)]
+pub(crate) struct Args {
+    /// Who may write to `main`
+    #[arg(long, value_name = "KIND", value_enum, default_value_t)]
+    isolation: Kind,
+}
+
+#[derive(Serialize)]
+struct Made<'a> {
+    status: &'static str,
+    repository: &'a str,
+    repo_id: &'a str,
+    worktrees: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    let me = context::whoever(None)?;
+    let dir = context::current_dir()?;
+    if let Some(around) = Repository::find(&dir, me.clone())?.filter(|repo| repo.top() != dir) {
+        let (here, top) = (clean(&dir.to_string_lossy()), clean(&around.top().to_string_lossy()));
+        return Err(Failure::usage(format!("{here} is in a repository already, {top}"))
+            .hint("`lokt worktree create NAME` makes another worktree in it"));
+    }
+    let (repo, is_new) = Repository::init(&dir, args.isolation.into(), me)?;
+    let names: Vec<String> = repo.worktrees()?.iter().map(|entry| entry.name.to_string()).collect();
+    let top = repo.top().to_string_lossy();
+    let report = Report::new(Exit::Done);
+    Ok(match format {
+        Format::Json => report.json(&Made {
+            status: if is_new { "created" } else { "exists" },
+            repository: &top,
+            repo_id: repo.id(),
+            worktrees: names,
+        }),
+        Format::Text => {
+            let what = if is_new { "made" } else { "already there:" };
+            let report = report.text(format!("{what} repository {}\n", clean(&top)));
+            let path = clean(&repo.top().join("main").to_string_lossy());
+            report.notes(is_new.then(|| {
+                format!("hint: its first worktree is {path}; `lokt worktree create NAME` makes another, `lokt lease acquire` makes you its writer")
+            }))
+        }
+    })
+}
