@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::time::Instant;
 
+use lokt_model::chain::{self, Leases};
 use lokt_model::ledger::{self, Appends};
 use lokt_model::line::{self, Queue};
 use lokt_model::named::{self, Named, Survey};
@@ -52,6 +53,23 @@ fn main() -> io::Result<()> {
     writeln!(out, "\nappends to a ledger beyond what can be promised")?;
     for (limit, _) in ledger::Limit::ALL {
         surveyed(&mut out, limit.bounds(), || ledger::survey(Appends::new(limit.bounds()), THREADS))?;
+    }
+
+    writeln!(out, "\nleases of a worktree as they are: no mutex, kill at every step, the chain deleted")?;
+    let further = chain::Bounds::LONG.into_iter().chain(chain::Bounds::LARGE).filter(|_| large);
+    for bounds in chain::Bounds::USUAL.into_iter().chain(further) {
+        surveyed(&mut out, bounds, || chain::survey(Leases::new(bounds), THREADS))?;
+    }
+    writeln!(out, "\nleases of a worktree with one mistake")?;
+    for (flaw, promise) in chain::Flaw::ALL {
+        let trail = chain::hunt(Leases::new(flaw.bounds()).with_flaw(flaw), promise);
+        hunted(&mut out, flaw.as_str(), promise, trail.map(|trail| (trail.actions.len(), trail.states)))?;
+    }
+    writeln!(out, "\nleases of a worktree with less than they have")?;
+    for flaw in chain::Flaw::HARMLESS {
+        writeln!(out, "  {}:", flaw.as_str())?;
+        let model = Leases::new(flaw.bounds()).with_flaw(flaw);
+        surveyed(&mut out, model.bounds, || chain::survey(model, THREADS))?;
     }
     Ok(())
 }
