@@ -1,0 +1,78 @@
+//! A repository on a real disk, and a machine whose time stands still until a test moves it.
+
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lokt::lease::{LeaseTerms, Leasing, Taking, Worktree};
+use lokt::repo::Repository;
+use lokt::sys::disk::Disk;
+use lokt::sys::machine::Machine as _;
+use lokt::sys::os_disk::OsDisk;
+use lokt::{Isolation, LeasePolicy, LockName, Patience, Session};
+use lokt_testkit::machine::{FakeMachine, somebody};
+
+/// Longer than a lease, and all the doubt there is.
+pub(crate) const OVER_SECS: u64 = 40;
+
+pub(crate) struct World {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) machine: Arc<FakeMachine>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let world = Self { dir: tempdir(), machine: Arc::new(FakeMachine::new()) };
+        let repo = world.repository(world.disk(), "founder");
+        repo.found(Isolation::Exclusive).expect("it is founded");
+        world
+    }
+
+    pub(crate) fn jvs(&self) -> PathBuf {
+        self.dir.path().join(".jvs")
+    }
+
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::new(OsDisk::create_as(&self.jvs(), 0o755).expect("temp").0)
+    }
+
+    pub(crate) fn repository(&self, disk: Arc<dyn Disk>, owner: &str) -> Repository {
+        let audit = Arc::new(OsDisk::create_as(&self.jvs().join("audit"), 0o755).expect("temp").0);
+        let me = somebody(owner, 1);
+        Repository::on(self.dir.path(), disk, audit, self.machine.clone(), me).expect("it is one")
+    }
+
+    /// The worktree as `owner` sees it, with `hook` before each call to the disk.
+    pub(crate) fn worktree(&self, disk: Arc<dyn Disk>, owner: &str) -> Worktree {
+        let main = LockName::new("main").expect("a good name");
+        self.repository(disk, owner).worktree(&main).expect("it can be read").expect("it is there")
+    }
+
+    pub(crate) fn session(&self) -> Session {
+        let random = || self.machine.random().expect("it always works");
+        Session::new(random(), [random(), random()])
+    }
+
+    /// What is to be seen in the view.
+    pub(crate) fn view(&self) -> serde_json::Value {
+        let bytes = std::fs::read(self.jvs().join("locks/main.lock")).expect("somebody holds it");
+        serde_json::from_slice(&bytes).expect("it is whole")
+    }
+}
+
+pub(crate) fn terms() -> LeaseTerms {
+    LeaseTerms { policy: LeasePolicy::DEFAULT, purpose: None, taking: Taking::FreeOrOver, bearer: None }
+}
+
+pub(crate) fn take(worktree: &Worktree, session: &Session) -> u64 {
+    match worktree.acquire(session, &terms(), &mut Patience::none()).expect("no accident").value {
+        Leasing::Granted(lease) => lease.token.get(),
+        other => panic!("it could be had: {other:?}; {:?}", worktree.status(None)),
+    }
+}
+
+/// In memory, where there is such a place: many thousand links are synced here.
+fn tempdir() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("temp")
+}
