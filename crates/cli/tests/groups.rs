@@ -1,13 +1,18 @@
-//! `lokt ledger` and `lokt claim` are groups: the second word selects a command, wherever flags stand, and everything that lists commands
+//! `lokt ledger`, `lokt claim`, `lokt worktree` and `lokt lease` are groups: the second word selects a command, wherever flags stand, and everything that lists commands
 //! knows those of a group.
 
 use crate::common::Root;
 
 /// Every command of a group.
-const COMMANDS: [(&str, &[&str]); 2] = [
+const COMMANDS: [(&str, &[&str]); 4] = [
     ("ledger", &["init", "append", "show", "head", "follow", "verify", "checkpoint", "doctor", "export"]),
     ("claim", &["take", "release", "extend", "reap", "list", "run"]),
+    ("worktree", &["init", "create", "list", "rename", "remove"]),
+    ("lease", &["acquire", "renew", "steal", "release", "status", "break", "run", "fence", "audit"]),
 ];
+
+/// Groups that are about a ledger, wherever it is.
+const ELSEWHERE: [&str; 2] = ["ledger", "claim"];
 
 /// The candidates for the last of `words`.
 fn candidates(root: &Root, words: &[&str]) -> Vec<String> {
@@ -40,9 +45,9 @@ fn each_command_of_a_group_has_its_own_help() {
         for command in commands {
             let by_flag = root.run("a", &format!("{group} {command} --help")).exits(0, "help is no error");
             assert!(by_flag.stdout.contains(&format!("Usage: lokt {group} {command}")), "its usage{by_flag}");
-            for flag in ["--json", "--dir <DIR>"] {
-                assert!(by_flag.stdout.contains(flag), "every one takes {flag}{by_flag}");
-            }
+            assert!(by_flag.stdout.contains("--json"), "every one takes it{by_flag}");
+            let dir = by_flag.stdout.contains("--dir <DIR>");
+            assert_eq!(dir, ELSEWHERE.contains(&group), "a ledger may be elsewhere{by_flag}");
             let by_word = root.run("a", &format!("help {group} {command}")).exits(0, "help is no error");
             assert_eq!(by_word.stdout, by_flag.stdout, "help {group} {command} is {group} {command} --help");
         }
@@ -79,6 +84,14 @@ fn a_mistyped_command_of_a_group_is_named_and_the_nearest_suggested() {
         ("claim renew", "claim extend"),
         ("claim ls", "claim list"),
         ("claim unlock", "claim release"),
+        ("worktree add", "worktree create"),
+        ("worktree mv", "worktree rename"),
+        ("worktree rmeove", "worktree remove"),
+        ("lease take", "lease acquire"),
+        ("lease extend", "lease renew"),
+        ("lease brake", "lease break"),
+        ("lease publish", "lease fence"),
+        ("lease relaese", "lease release"),
     ] {
         let (group, _) = typed.split_once(' ').expect("two words");
         let hint = format!("did you mean `lokt {meant}`? `lokt help {group}` lists the commands");
@@ -142,6 +155,27 @@ fn what_is_typed_wrong_never_looks_like_held() {
         "claim list 1 2",
         "claim run 1",
         "claim run 1 --on-lost explode -- true",
+        "worktree init more",
+        "worktree create",
+        "worktree create x --isolation mine",
+        "worktree list more",
+        "worktree rename x",
+        "worktree remove",
+        "lease acquire more",
+        "lease acquire --lease",
+        "lease acquire --lease 5x",
+        "lease acquire --skew=-1s",
+        "lease renew --token 1",
+        "lease status --all --worktree main",
+        "lease break --force",
+        "lease break --reason why",
+        "lease run",
+        "lease run --on-lost explode -- true",
+        "lease run --lease 99ms -- true",
+        "lease fence",
+        "lease fence explode --token 1",
+        "lease fence check --token x",
+        "lease audit --last x",
     ] {
         let said = root.run("a", words).exits(64, words);
         assert_eq!(said.stdout, "", "{words}: a usage error is no answer{said}");

@@ -165,7 +165,11 @@ fn every_example_works_as_it_stands() {
             let code = code.replace("\\-", "-").replace("\\(aq", "'").replace("\\(dq", "\"").replace("\\(ga", "`");
             assert!(!code.contains('\\'), "{page}: nothing else was escaped in {code}");
             let call = Call::new("sh").args(["-c", &code]).env("PATH", &path).env("LOKT_ROOT", root.path());
-            call.env("LOKT_OWNER", "alice").cwd(root.outside()).run().exits(0, &format!("{page}: {code}"));
+            call.env("LOKT_OWNER", "alice")
+                .env("HOME", root.outside())
+                .cwd(root.outside())
+                .run()
+                .exits(0, &format!("{page}: {code}"));
             examples += 1;
         }
     }

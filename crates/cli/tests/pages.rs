@@ -8,11 +8,12 @@ use super::common::page::{Deed, code_in_text, parts};
 use super::common::{Call, LOKT, Root};
 
 /// Every page that is read.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "docs/quickstart.md",
     "docs/agents.md",
     "docs/ledger.md",
+    "docs/leases.md",
     "docs/patterns.md",
     "docs/migrating-from-flock.md",
     "docs/troubleshooting.md",
@@ -68,6 +69,11 @@ fn the_page_about_agents_shows_what_its_commands_show() {
 #[test]
 fn the_page_about_the_ledger_shows_what_its_commands_show() {
     work_through("docs/ledger.md");
+}
+
+#[test]
+fn the_page_about_leases_shows_what_its_commands_show() {
+    work_through("docs/leases.md");
 }
 
 #[test]

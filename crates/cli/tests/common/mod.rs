@@ -2,6 +2,7 @@
 
 pub(crate) mod desk;
 pub(crate) mod exam;
+pub(crate) mod grove;
 pub(crate) mod guards;
 pub(crate) mod kinds;
 pub(crate) mod ledgers;
@@ -13,6 +14,7 @@ pub(crate) mod transcript;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -34,7 +36,7 @@ pub(crate) const NO_PID: i64 = 4_194_304;
 /// No command takes this long, unless it hangs. A busy mutex takes five seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// What would change the outcome if it leaked in from whoever runs the tests.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 19] = [
     "LOKT_ROOT",
     "LOKT_OWNER",
     "LOKT_AGENT_ID",
@@ -42,6 +44,12 @@ const VARIABLES: [&str; 13] = [
     "LOKT_CLAIM_NODE",
     "LOKT_CLAIM_TOKEN",
     "LOKT_LEDGER_DIR",
+    "LOKT_SESSION",
+    "LOKT_LEASE_WORKTREE",
+    "LOKT_LEASE_TOKEN",
+    "LOKT_LEASE_REPO",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
     "GIT_DIR",
     "GIT_COMMON_DIR",
     "GIT_WORK_TREE",
@@ -258,12 +266,24 @@ impl Call {
     /// Starts it; [`Running::wait`] gives its answer.
     pub(crate) fn start(mut self) -> Running {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.begin()
+    }
+
+    fn begin(mut self) -> Running {
         let what = format!("{:?}", self.command);
         let child = self.command.spawn().unwrap_or_else(|error| panic!("{what} starts: {error}"));
         let pid = child.id();
+        // Our own end of what it writes to.
+        drop(self);
         let (send, done) = mpsc::channel();
         thread::spawn(move || send.send(child.wait_with_output()));
         Running { what, pid, done }
+    }
+
+    /// Starts it with this as its stderr.
+    pub(crate) fn says_to(mut self, stderr: OwnedFd) -> Running {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::from(stderr));
+        self.begin()
     }
 
     /// Runs it to its end.

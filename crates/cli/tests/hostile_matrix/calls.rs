@@ -5,7 +5,7 @@ use crate::common::{Root, Said};
 /// One call per row. `NAME` is where a lock's name goes; the caller is the owner `b`.
 ///
 /// The second column says what the call may do: `acts` may change the root, `looks` changes nothing, `tells` doesn't even look at it. Of
-/// those that work on a ledger, and not on the root, `owned` ask for the owner, and `apart` don't; here they find no ledger.
+/// those that work on a ledger or a repository, and not on the root, `owned` ask for the owner, and `apart` don't; here they find none.
 /// The third says what `--json` prints: `one` value, a value per line (`lines`), or nothing but what `own` command prints.
 ///
 /// Then come the exit codes, first by what is found at `locks/NAME.json`, then by what is found at `freezes/NAME.json`: nothing that could
@@ -51,6 +51,20 @@ claim extend 1.1                      | owned | one   |  3  3  3  3  3 |  3  3  
 claim reap                            | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
 claim list                            | apart | one   |  3  3  3  3  3 |  3  3  3  3  3
 claim run 1.1 -- true                 | owned | own   |  3  3  3  3  3 |  3  3  3  3  3
+worktree init --isolation x           | owned | one   | 64 64 64 64 64 | 64 64 64 64 64
+worktree create feature               | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+worktree list                         | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+worktree rename feature other         | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+worktree remove feature               | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+lease acquire                         | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+lease renew                           | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+lease steal                           | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+lease release                         | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+lease status                          | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+lease break --force --reason why      | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+lease run -- true                     | owned | own   |  3  3  3  3  3 |  3  3  3  3  3
+lease fence check --token 1           | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+lease audit                           | owned | lines |  3  3  3  3  3 |  3  3  3  3  3
 prime                                 | looks | one   |  0  0  0  0  0 |  0  0  0  0  0
 complete -- lokt unlock N             | looks | own   |  0  0  0  0  0 |  0  0  0  0  0
 completions bash                      | tells | one   |  0  0  0  0  0 |  0  0  0  0  0
@@ -134,6 +148,11 @@ impl Call {
     /// It says what it can and is silent about the rest.
     pub(super) fn is_quiet(&self) -> bool {
         self.words[0] == "complete"
+    }
+
+    /// It asks about the repository that the current directory is in, and nothing about a root.
+    pub(super) fn needs_directory(&self) -> bool {
+        ["worktree", "lease"].contains(&self.words[0])
     }
 
     /// The exit code when `found` is at `place`.

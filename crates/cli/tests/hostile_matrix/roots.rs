@@ -142,7 +142,8 @@ fn a_root_without_permission_is_named_and_nothing_is_taken_for_free() {
                     let path = closed.display().to_string();
                     assert!(format!("{}{}", said.stdout, said.stderr).contains(&path), "the path is named{said}");
                 } else {
-                    assert!([0, 1, 3, 6].contains(&said.code), "{call:?} on {}{said}", root.display());
+                    let is_fine = [0, 1, 3, 6].contains(&said.code) || (call.needs_directory() && said.code == 64);
+                    assert!(is_fine, "{call:?} on {}{said}", root.display());
                 }
             }
         }
@@ -166,6 +167,10 @@ fn a_directory_that_was_deleted_is_in_nobodys_way_but_a_relative_roots() {
                 said
             };
             let said = run(&scene.root.path().display().to_string());
+            if call.needs_directory() {
+                assert_eq!(said.code, if answer == 64 { 64 } else { 1 }, "there is no repository nowhere{said}");
+                continue;
+            }
             assert_eq!(said.code, answer, "an absolute root doesn't need it{said}");
             let said = run("relative");
             let word = &call.words("x", false)[0];

@@ -6,13 +6,16 @@ use std::os::unix::ffi::OsStringExt as _;
 use super::calls::{self, FORMATS};
 use super::scene::Scene;
 
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 12] = [
     "LOKT_OWNER",
     "LOKT_AGENT_ID",
     "LOKT_HOLDS",
     "LOKT_NAME",
     "LOKT_FENCING_TOKEN",
     "LOKT_LOCK_ID",
+    "LOKT_SESSION",
+    "LOKT_LEASE_TOKEN",
+    "XDG_RUNTIME_DIR",
     "HOME",
     "GIT_DIR",
     "USER",
