@@ -28,7 +28,7 @@ def built(name):
 
 lokt, read_all, flock = built("lokt"), built("read_all"), shutil.which("flock")
 true, sleep = shutil.which("true"), shutil.which("sleep")
-work = tempfile.mkdtemp(prefix="lokt-bench-", dir=options.dir)
+work = tempfile.mkdtemp(prefix="lokt-bench-", dir=os.path.abspath(options.dir))
 env = {"PATH": os.environ["PATH"], "LOKT_ROOT": f"{work}/root", "LOKT_OWNER": "bench"}
 null = os.open(os.devnull, os.O_RDWR)
 quiet = [(os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, null, 2)]
@@ -65,6 +65,11 @@ def medians(rounds, **candidates):
 def lock_unlock():
     run(lokt, "lock", "x", "--ttl", "5m")
     run(lokt, "unlock", "x")
+
+
+def acquire_release():
+    run(lokt, "lease", "acquire", "--session", f"{work}/session")
+    run(lokt, "lease", "release", "--session", f"{work}/session")
 
 
 def two_flocks():
@@ -150,6 +155,12 @@ try:
                 true=lambda: run(true))
     rows.append(("`lokt lock` + `lokt unlock`", m["lokt"], "two runs of `flock -n f true`", m["flock"], 1.5))
     print(f"beside them: `true` {m['true']:.0f} us, create + unlink {m['plain']:.0f} us, with sync {m['synced']:.0f} us")
+
+    os.mkdir(f"{work}/repository")
+    os.chdir(f"{work}/repository")
+    run(lokt, "worktree", "init")
+    m = medians(options.rounds, lease=acquire_release, lock=lock_unlock)
+    rows.append(("`lokt lease acquire` + `lokt lease release`", m["lease"], "`lokt lock` + `lokt unlock`", m["lock"], 1.5))
 
     m = medians(options.rounds, lokt=lambda: run(lokt, "version"), true=lambda: run(true))
     rows.append(("`lokt version` (start-up)", m["lokt"], "`true`", m["true"], None))
