@@ -223,6 +223,15 @@ fn run_command(
     }
 }
 
+/// What a lost lock, claim or lease means to the command that runs under it.
+pub(super) fn what_follows(stops: bool, on_lost: OnLost) -> &'static str {
+    match (stops, on_lost) {
+        (true, _) => "; the command is being stopped",
+        (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
+        (false, _) => "; the command goes on",
+    }
+}
+
 /// The command could not be started. `what` is what it was to run under.
 pub(super) fn cant_run(command: &[OsString], error: &io::Error, what: &str) -> Failure {
     let path = &command[0];
@@ -261,11 +270,7 @@ fn warning(lokt: &Lokt, notice: &Notice<'_>, on_lost: OnLost) -> String {
                 Some(holder) => format!("now held by {}", holder_line(&holder.hold)),
                 None => "its record was removed".to_owned(),
             };
-            let then = match (stops, on_lost) {
-                (true, _) => "; the command is being stopped",
-                (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
-                (false, _) => "; the command goes on",
-            };
+            let then = what_follows(*stops, on_lost);
             format!("lock {name} was lost: {who}{then}")
         }
         Warning::ReleaseFailed { why, .. } => {

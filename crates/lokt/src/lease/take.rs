@@ -1,6 +1,5 @@
 //! Getting the lease: of a free worktree, or of one whose lease is over.
 
-use lokt_core::decide::Broken;
 use lokt_core::hold::{Fence, LockId};
 use lokt_core::lease::deciding::{Answer, Ask, ask};
 use lokt_core::lease::evidence::Evidence;
@@ -82,7 +81,7 @@ impl Worktree {
         }
         self.empty_staging(links.next())?;
         let began = self.repo.machine.now();
-        let evidence = broken.map(|broken| evidence_of(scene, broken));
+        let evidence = broken.map(|_| evidence_of(scene));
         let record = self.new_record(session, terms, lock_id, nonce, token, links.acquire_seq() + 1, began, evidence);
         let deed = grant_deed(scene, &record, began, evidence);
         let step = Step { kind: Kind::Grant, record: Some(record.clone()), deed };
@@ -189,7 +188,7 @@ impl Worktree {
 }
 
 /// How it is known that what is broken was over. What can't be read was looked at for long enough.
-fn evidence_of(scene: &Scene, _broken: Broken) -> Evidence {
+fn evidence_of(scene: &Scene) -> Evidence {
     scene.verdict().and_then(|verdict| verdict.evidence).unwrap_or(Evidence::Observed)
 }
 

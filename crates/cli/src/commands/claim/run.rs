@@ -8,7 +8,7 @@ use lokt::ledger::{ClaimTerms, Claiming};
 use lokt::sys::machine::{Linux, Machine as _};
 use lokt::{ClaimGuard, Notice, OnLost, Warning};
 
-use super::super::guard::{WhenLost, cant_run};
+use super::super::guard::{WhenLost, cant_run, what_follows};
 use super::super::ledger::place::Place;
 use super::super::waiting::{inbox, interrupted_at};
 use super::denied;
@@ -123,14 +123,5 @@ fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {
         }
         Warning::LeftBehind => "not waiting for what the command left behind".to_owned(),
         Warning::Beside { what, .. } => clean(what),
-    }
-}
-
-/// What a lost claim means to the command.
-fn what_follows(stops: bool, on_lost: OnLost) -> &'static str {
-    match (stops, on_lost) {
-        (true, _) => "; the command is being stopped",
-        (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
-        (false, _) => "; the command goes on",
     }
 }

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use lokt::sys::machine::{Linux, Machine as _};
 use lokt::{LeaseGuard, LeaseGuarding, Notice, OnLost, Patience, Waiting, Warning};
 
-use super::super::guard::cant_run;
+use super::super::guard::{cant_run, what_follows};
 use super::super::waiting::{inbox, interrupted_at};
 use super::denied::{self, Asked, Question};
 use super::waiting::Display;
@@ -164,14 +164,5 @@ fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {
         }
         Warning::LeftBehind => "not waiting for what the command left behind".to_owned(),
         Warning::Beside { what, .. } => clean(what),
-    }
-}
-
-/// What a lost lease means to the command.
-fn what_follows(stops: bool, on_lost: OnLost) -> &'static str {
-    match (stops, on_lost) {
-        (true, _) => "; the command is being stopped",
-        (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
-        (false, _) => "; the command goes on",
     }
 }
