@@ -21,6 +21,7 @@
 //! | [`guard`] | what a guard does next |
 //! | [`ledger`] | events, claims and the chain over them |
 //! | [`lease`] | worktree leases: their records, chain and time |
+//! | [`snapshot`] | whole trees: their files, lineage and what may go |
 //! | [`duration`] | durations as people type and read them |
 #![no_std]
 
@@ -44,4 +45,5 @@ pub mod liveness;
 pub mod name;
 pub mod pulse;
 pub mod record;
+pub mod snapshot;
 pub mod time;

@@ -5,6 +5,7 @@
 //! | [`policy`] | how long a lease lasts, and how much doubt is allowed |
 //! | [`record`] | a lease as bytes on disk, and back |
 //! | [`slot`] | a link of the chain, which carries everything that is known after it |
+//! | [`state`] | what links carry on about snapshots |
 //! | [`names`] | what the files of a chain are called |
 //! | [`session`] | the secret that makes a lease one's own |
 //! | [`evidence`] | how it is known that a lease is over |
@@ -24,3 +25,4 @@ pub mod policy;
 pub mod record;
 pub mod session;
 pub mod slot;
+pub mod state;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::audit::{Anchor, Event};
 use super::json::{Ordered, count, is_hex, link_number, object, text};
 use super::record::Record;
+use super::state::{Published, State};
 use crate::hold::Fence;
 
 /// The version of the format of links, renewals and births.
@@ -27,8 +28,10 @@ pub enum Kind {
     Release,
     /// It got more time.
     Renew,
-    /// Something is published under it.
+    /// Something is published: a file under it, or a snapshot.
     Publish,
+    /// A snapshot is to take the place of the worktree's tree.
+    Restore,
     /// The numbers go on elsewhere.
     Rebase,
 }
@@ -50,6 +53,10 @@ pub struct Slot {
     pub next: u64,
     /// The last number of the block that the chain may use. Only a rebase may have it.
     pub ceiling: u64,
+    /// What is known of snapshots after it.
+    pub state: State,
+    /// The snapshot that it published.
+    pub snapshot: Option<Published>,
     /// The audit log as it was before.
     pub anchor: Anchor,
     /// What happened, for the log.
@@ -86,6 +93,7 @@ impl Kind {
             Self::Release => "release",
             Self::Renew => "renew",
             Self::Publish => "publish",
+            Self::Restore => "restore",
             Self::Rebase => "rebase",
         }
     }
@@ -93,7 +101,7 @@ impl Kind {
 
 impl Kind {
     fn parse(text: &str) -> Option<Self> {
-        [Self::Grant, Self::Release, Self::Renew, Self::Publish, Self::Rebase]
+        [Self::Grant, Self::Release, Self::Renew, Self::Publish, Self::Restore, Self::Rebase]
             .into_iter()
             .find(|kind| kind.as_str() == text)
     }
@@ -103,7 +111,7 @@ impl Slot {
     /// As bytes, with a newline at the end.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut entries = self.record.as_ref().map(|record| record.entries()).unwrap_or_default();
-        let chain = json!({
+        let mut chain = json!({
             "version": VERSION,
             "id": self.chain,
             "number": self.number,
@@ -114,6 +122,10 @@ impl Slot {
             "anchor": self.anchor.to_value(),
             "event": self.event.to_value(),
         });
+        if let Some(members) = chain.as_object_mut() {
+            self.state.write(members);
+            members.extend(self.snapshot.as_ref().map(|snapshot| (String::from("snapshot"), snapshot.to_value())));
+        }
         entries.push(("chain", chain));
         Ordered(entries).to_bytes()
     }
@@ -135,6 +147,11 @@ impl Slot {
             acquire_seq: count(chain.get("acquire_seq")).ok_or("its acquire_seq can't be one")?,
             next: link_number(chain.get("next")).ok_or("its next number can't be one")?,
             ceiling: link_number(chain.get("ceiling")).ok_or("its ceiling can't be one")?,
+            state: State::read(chain)?,
+            snapshot: match chain.get("snapshot") {
+                None | Some(Value::Null) => None,
+                Some(value) => Some(Published::from_value(value).ok_or("its snapshot can't be read")?),
+            },
             anchor: chain.get("anchor").and_then(Anchor::from_value).ok_or("its anchor can't be read")?,
             event: chain.get("event").and_then(Event::from_value).ok_or("its event can't be read")?,
         };
@@ -147,12 +164,28 @@ impl Slot {
         let is_sound = match (self.kind, token) {
             (Kind::Grant, token) => token == Some(Some(self.number)),
             (Kind::Release, token) => token.is_none(),
-            (Kind::Renew | Kind::Publish | Kind::Rebase, Some(token)) => token.is_some_and(|token| token < self.number),
-            (Kind::Renew | Kind::Publish, None) => false,
-            (Kind::Rebase, None) => true,
+            (Kind::Renew | Kind::Publish | Kind::Restore | Kind::Rebase, Some(token)) => {
+                token.is_some_and(|token| token < self.number)
+            }
+            (Kind::Renew, None) => false,
+            // Nobody holds a shared worktree; what is published there is a snapshot.
+            (Kind::Publish, None) => self.snapshot.is_some(),
+            (Kind::Restore | Kind::Rebase, None) => true,
         };
         if !is_sound {
             return Err(format!("its lease isn't one after a {}", self.kind.as_str()));
+        }
+        // A snapshot that nobody was to see to would have no receipt once its link is pruned.
+        let is_linked = |snapshot: &Published| {
+            self.kind == Kind::Publish
+                && self.state.head.id() == Some(&snapshot.id)
+                && self.state.pending.contains(&snapshot.id)
+        };
+        if !self.snapshot.as_ref().is_none_or(is_linked) {
+            return Err("its snapshot isn't what it published".into());
+        }
+        if self.kind == Kind::Restore && self.state.restore.is_none() {
+            return Err("its restore is of nothing".into());
         }
         // Only a rebase leaves numbers out.
         if self.next <= self.number || (self.kind != Kind::Rebase && self.next != self.number + 1) {

@@ -6,6 +6,8 @@ use lokt_core::lease::audit::{Anchor, Event};
 use lokt_core::lease::policy::LeasePolicy;
 use lokt_core::lease::record::{Binding, Record};
 use lokt_core::lease::slot::{Kind, Slot};
+use lokt_core::lease::state::{Head, Published, Restore, State};
+use lokt_core::snapshot::id::SnapshotId;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -112,18 +114,57 @@ fn any_anchor() -> impl Strategy<Value = Anchor> {
     })
 }
 
+pub(crate) fn any_snapshot_id() -> impl Strategy<Value = SnapshotId> {
+    (0..10_000_000_000_000_u64, any::<u32>()).prop_map(|(ms, random)| SnapshotId::new(ms, random))
+}
+
+fn any_head() -> impl Strategy<Value = Head> {
+    prop_oneof![Just(Head::Unknown), Just(Head::None), any_snapshot_id().prop_map(Head::Snapshot)]
+}
+
+fn any_restore() -> impl Strategy<Value = Restore> {
+    (any_snapshot_id(), "[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}", any::<Option<u64>>(), any::<u64>(), any_head())
+        .prop_map(|(snapshot_id, tree, dev, ino, was_head)| Restore { snapshot_id, tree, dev, ino, was_head })
+}
+
+fn any_state() -> impl Strategy<Value = State> {
+    (any_head(), prop::collection::vec(any_snapshot_id(), 0..4), prop::option::of(any_restore()))
+        .prop_map(|(head, pending, restore)| State { head, pending, restore })
+}
+
+/// The same state, or one that a link of this kind can have, and what it published.
+fn fitting(kind: Kind, mut state: State, parent: Option<SnapshotId>, is_file: bool) -> (State, Option<Published>) {
+    match (kind, state.head.id().cloned()) {
+        (Kind::Publish, Some(id)) if !is_file => {
+            state.pending.push(id.clone());
+            (state, Some(Published { id, parent }))
+        }
+        (Kind::Restore, _) => {
+            let snapshot_id = SnapshotId::new(7, 7);
+            let nothing = Restore { snapshot_id, tree: "w.7.ab".into(), dev: None, ino: 1, was_head: Head::Unknown };
+            state.restore.get_or_insert(nothing);
+            (state, None)
+        }
+        _ => (state, None),
+    }
+}
+
 /// Any link that doesn't contradict itself.
 pub(crate) fn any_slot() -> impl Strategy<Value = Slot> {
-    let kind = prop::sample::select(vec![Kind::Grant, Kind::Release, Kind::Renew, Kind::Publish, Kind::Rebase]);
+    let kind =
+        prop::sample::select(vec![Kind::Grant, Kind::Release, Kind::Renew, Kind::Publish, Kind::Restore, Kind::Rebase]);
     let numbers = (2..Fence::LIMIT - 2_000, any::<prop::sample::Index>(), 0_u64..900, 0_u64..1_000, any::<bool>());
-    (any::<u128>(), kind, numbers, 0..Fence::LIMIT, any_record(), any_anchor(), any_event()).prop_map(
-        |(chain, kind, (number, token, jump, room, has_record), acquire_seq, record, anchor, event)| {
+    let snapshots = (any_state(), prop::option::of(any_snapshot_id()), any::<bool>());
+    (any::<u128>(), kind, numbers, 0..Fence::LIMIT, any_record(), any_anchor(), any_event(), snapshots).prop_map(
+        |(chain, kind, (number, token, jump, room, has_record), acquire_seq, record, anchor, event, snapshots)| {
+            let (state, snapshot) = fitting(kind, snapshots.0, snapshots.1, snapshots.2);
             let below = 1 + token.index(usize::try_from(number - 1).unwrap_or(usize::MAX)) as u64;
             let token = if kind == Kind::Grant { number } else { below };
             let has_record = match kind {
-                Kind::Grant | Kind::Renew | Kind::Publish => true,
+                Kind::Grant | Kind::Renew => true,
                 Kind::Release => false,
-                Kind::Rebase => has_record,
+                Kind::Publish => has_record || snapshot.is_none(),
+                Kind::Restore | Kind::Rebase => has_record,
             };
             let record = has_record.then(|| Box::new(Record { token: Fence::new(token), ..record }));
             let next = number + 1 + if kind == Kind::Rebase { jump } else { 0 };
@@ -135,6 +176,8 @@ pub(crate) fn any_slot() -> impl Strategy<Value = Slot> {
                 acquire_seq,
                 next,
                 ceiling: next + room,
+                state,
+                snapshot,
                 anchor,
                 event,
             }

@@ -4,6 +4,8 @@ use lokt_core::hold::{Fence, LockId};
 use lokt_core::lease::audit::{Anchor, Event};
 use lokt_core::lease::record::{Parsed, Record, parse};
 use lokt_core::lease::slot::{Base, Kind, Slot, Tag, tag};
+use lokt_core::lease::state::{Head, Published, Restore, State};
+use lokt_core::snapshot::id::SnapshotId;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -22,6 +24,8 @@ fn granted() -> Slot {
         acquire_seq: 3,
         next: 8,
         ceiling: 1024,
+        state: State::default(),
+        snapshot: None,
         anchor: Anchor { count: 2, hash: "ab".repeat(32), size: 700, logged: 6, boot_id: Some("boot-1".into()) },
         event: Event {
             event_id: format!("main/{CHAIN}/7"),
@@ -105,6 +109,84 @@ fn a_link_that_contradicts_itself_is_none() {
     }
 }
 
+fn snapshot_id(number: u32) -> SnapshotId {
+    SnapshotId::new(1_708_300_800_000, number)
+}
+
+/// A link after which everything is known of snapshots that can be.
+fn published() -> Slot {
+    let restore = Restore {
+        snapshot_id: snapshot_id(1),
+        tree: "main.7.00112233445566778899aabbccddeeff".into(),
+        dev: Some(66),
+        ino: 4321,
+        was_head: Head::Snapshot(snapshot_id(2)),
+    };
+    let state = State {
+        head: Head::Snapshot(snapshot_id(3)),
+        pending: vec![snapshot_id(2), snapshot_id(3)],
+        restore: Some(restore),
+    };
+    let snapshot = Some(Published { id: snapshot_id(3), parent: Some(snapshot_id(2)) });
+    Slot { kind: Kind::Publish, number: 9, next: 10, state, snapshot, ..granted() }
+}
+
+#[test]
+fn what_is_known_of_snapshots_is_carried_as_it_was() {
+    let text = String::from_utf8(granted().to_bytes()).expect("JSON is text");
+    for member in ["head", "pending", "restore", "snapshot"] {
+        assert!(!text.contains(&format!("\"{member}\":")), "a link without snapshots is as it always was: {text}");
+    }
+    let slot = published();
+    assert_eq!(Slot::parse(&slot.to_bytes()), Ok(slot.clone()));
+    let members: Value = serde_json::from_slice(&slot.to_bytes()).expect("JSON");
+    let id = |number: u32| format!("1708300800000-{number:08x}");
+    assert_eq!(members["chain"]["head"], json!(id(3)));
+    assert_eq!(members["chain"]["pending"], json!([id(2), id(3)]));
+    assert_eq!(members["chain"]["snapshot"], json!({"id": id(3), "parent": id(2)}));
+    let tree = "main.7.00112233445566778899aabbccddeeff";
+    let restore = json!({"snapshot_id": id(1), "tree": tree, "dev": 66, "ino": 4321, "was_head": id(2)});
+    assert_eq!(members["chain"]["restore"], restore);
+
+    let none = Slot { state: State { head: Head::None, ..State::default() }, ..granted() };
+    assert_eq!(
+        Slot::parse(&none.to_bytes()),
+        Ok(none.clone()),
+        "that there is none is something else than not to know"
+    );
+    assert_ne!(none.to_bytes(), granted().to_bytes());
+    let nulls = with(&granted(), &json!({"pending": null, "restore": null, "snapshot": null}));
+    assert_eq!(Slot::parse(&nulls), Ok(granted()), "null is nothing");
+}
+
+#[test]
+fn links_of_snapshots_that_contradict_themselves_are_none() {
+    let restoring = Slot { kind: Kind::Restore, snapshot: None, ..published() };
+    let without_head = |head| Slot { state: State { head, ..published().state }, ..published() };
+    for good in [
+        published(),
+        Slot { record: None, ..published() },
+        restoring.clone(),
+        Slot { record: None, ..restoring.clone() },
+        Slot { kind: Kind::Renew, snapshot: None, ..published() },
+        Slot { snapshot: Some(Published { id: snapshot_id(3), parent: None }), ..published() },
+    ] {
+        assert_eq!(Slot::parse(&good.to_bytes()), Ok(good.clone()));
+    }
+    for (why, bad) in [
+        ("a file is published under a lease", Slot { record: None, snapshot: None, ..published() }),
+        ("a restore has a tree", Slot { state: State::default(), ..restoring.clone() }),
+        ("only a publish publishes", Slot { kind: Kind::Renew, ..published() }),
+        ("only a publish publishes", Slot { kind: Kind::Restore, ..published() }),
+        ("what is published is the head", without_head(Head::None)),
+        ("what is published is the head", without_head(Head::Unknown)),
+        ("what is published is the head", without_head(Head::Snapshot(snapshot_id(2)))),
+        ("its receipt is to be written", Slot { state: State { pending: vec![], ..published().state }, ..published() }),
+    ] {
+        assert!(Slot::parse(&bad.to_bytes()).is_err(), "{why}: {bad:?}");
+    }
+}
+
 #[test]
 fn members_that_make_no_sense_are_told() {
     for changes in [
@@ -114,7 +196,25 @@ fn members_that_make_no_sense_are_told() {
         json!({"number": "7"}),
         json!({"number": -7}),
         json!({"number": 7.5}),
+        json!({"kind": "swap"}),
         json!({"kind": "restore"}),
+        json!({"head": 7}),
+        json!({"head": ""}),
+        json!({"head": "latest"}),
+        json!({"pending": "1708300800000-a3f7c1b2"}),
+        json!({"pending": ["1708300800000-a3f7c1b2", null]}),
+        json!({"pending": ["../1708300800000-a3f7c1b2"]}),
+        json!({"restore": "1708300800000-a3f7c1b2"}),
+        json!({"restore": {"snapshot_id": "1708300800000-a3f7c1b2", "tree": "main.7.ab"}}),
+        json!({"restore": {"snapshot_id": "latest", "tree": "main.7.ab", "ino": 9}}),
+        json!({"restore": {"snapshot_id": "1708300800000-a3f7c1b2", "tree": "../main", "ino": 9}}),
+        json!({"restore": {"snapshot_id": "1708300800000-a3f7c1b2", "tree": "..", "ino": 9}}),
+        json!({"restore": {"snapshot_id": "1708300800000-a3f7c1b2", "tree": "", "ino": 9}}),
+        json!({"restore": {"snapshot_id": "1708300800000-a3f7c1b2", "tree": "a".repeat(256), "ino": 9}}),
+        json!({"restore": {"snapshot_id": "1708300800000-a3f7c1b2", "tree": "main.7.ab", "dev": "x", "ino": 9}}),
+        json!({"restore": {"snapshot_id": "1708300800000-a3f7c1b2", "tree": "main.7.ab", "ino": 9, "was_head": 1}}),
+        json!({"snapshot": {"id": "1708300800000-a3f7c1b2", "parent": null}}),
+        json!({"snapshot": {"parent": null}}),
         json!({"acquire_seq": 9_007_199_254_740_992_u64}),
         json!({"acquire_seq": -1}),
         json!({"next": u64::MAX}),
@@ -160,7 +260,7 @@ proptest! {
 
     #[test]
     fn no_member_makes_reading_panic(
-        name in prop::sample::select(vec!["version", "id", "number", "kind", "acquire_seq", "next", "ceiling", "anchor", "event"]),
+        name in prop::sample::select(vec!["version", "id", "number", "kind", "acquire_seq", "next", "ceiling", "anchor", "event", "head", "pending", "restore", "snapshot"]),
         value in any_json(),
     ) {
         let mut changes = json!({});

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use lokt_core::lease::names::File;
 use lokt_core::lease::record::{RECORD_BYTES_MAX, Record};
 use lokt_core::lease::slot::{Base, Slot, Tag};
+use lokt_core::lease::state::State;
 use lokt_core::time::Moment;
 
 use super::Worktree;
@@ -76,6 +77,11 @@ impl Links {
 
     pub(crate) fn acquire_seq(&self) -> u64 {
         self.last.as_ref().map_or(self.base.acquire_seq, |last| last.acquire_seq)
+    }
+
+    /// What is known of snapshots.
+    pub(crate) fn state(&self) -> State {
+        self.last.as_ref().map(|last| last.state.clone()).unwrap_or_default()
     }
 
     /// The lease, live or not.

@@ -131,6 +131,8 @@ impl Worktree {
             acquire_seq: links.acquire_seq() + grants,
             next,
             ceiling,
+            state: links.state(),
+            snapshot: None,
             anchor: self.log_links(links),
             event: self.event(format!("{}/{}/{number}", self.name, links.base.chain), step.deed),
         };

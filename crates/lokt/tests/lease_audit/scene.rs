@@ -13,6 +13,7 @@ use lokt::{Fence, HolderId, LeasePolicy, LeaseRecord, LockId};
 use lokt_core::lease::audit::{Anchor, Event, read_line};
 use lokt_core::lease::names::File;
 use lokt_core::lease::slot::{Base, Kind, Slot};
+use lokt_core::lease::state::State;
 use lokt_testkit::machine::{FakeMachine, somebody};
 use lokt_testkit::mem_disk::{MemDisk, PowerCut};
 use serde_json::Map;
@@ -116,6 +117,8 @@ impl Scene {
             acquire_seq: number,
             next: number + 1,
             ceiling: 1024,
+            state: State::default(),
+            snapshot: None,
             anchor,
             event: self.event(chain, number),
         };
