@@ -3,5 +3,12 @@
 //! | module | one idea |
 //! | --- | --- |
 //! | [`id`] | what a snapshot is called |
+//! | [`entry`] | one thing in a tree, as a line |
+//! | [`manifest`] | what is in a tree, and the hash over it |
+//! | [`ignore`] | what is left out |
 
+mod bytes;
+pub mod entry;
 pub mod id;
+pub mod ignore;
+pub mod manifest;
