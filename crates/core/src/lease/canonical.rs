@@ -9,14 +9,14 @@ use serde_json::{Number, Value};
 const EXACT_MAX: u64 = 1 << 53;
 
 /// The canonical text of a value.
-pub(super) fn canonical(value: &Value) -> String {
+pub(crate) fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value);
     out
 }
 
 /// A JSON text with the escapes that Go adds to what JSON asks for. These characters are in strings only.
-pub(super) fn escaped(json: &str) -> String {
+pub(crate) fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {

@@ -15,7 +15,7 @@ use super::record::RECORD_BYTES_MAX;
 use crate::hold::Fence;
 
 /// Members in the order in which they are written.
-pub(super) struct Ordered(pub(super) Vec<(&'static str, Value)>);
+pub(crate) struct Ordered(pub(crate) Vec<(&'static str, Value)>);
 
 impl Serialize for Ordered {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -29,7 +29,7 @@ impl Serialize for Ordered {
 
 impl Ordered {
     /// On one line, with a newline.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec(self).expect("JSON values are JSON");
         bytes.push(b'\n');
         bytes
@@ -37,7 +37,7 @@ impl Ordered {
 }
 
 /// The members of an object that a file is.
-pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
+pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     if bytes.len() > RECORD_BYTES_MAX {
         return Err("it is too long".into());
     }
@@ -48,7 +48,7 @@ pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
 }
 
 /// An object that names no member twice: readers differ about which of them counts.
-pub(super) struct Unique(pub(super) Map<String, Value>);
+pub(crate) struct Unique(pub(crate) Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Unique {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -75,12 +75,12 @@ impl<'de> Deserialize<'de> for Unique {
 }
 
 /// A text that is there.
-pub(super) fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
+pub(crate) fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
     members.get(name)?.as_str().map(String::from)
 }
 
 /// A whole number, however it is written: other tools write 1000 as 1e3. Below zero is 0, beyond all numbers is the last one.
-pub(super) fn whole(value: &Value) -> Option<u64> {
+pub(crate) fn whole(value: &Value) -> Option<u64> {
     let number = value.as_number()?;
     #[expect(
         clippy::cast_possible_truncation,
@@ -92,7 +92,7 @@ pub(super) fn whole(value: &Value) -> Option<u64> {
 }
 
 /// A number that can be one of a link: at least 1, and exact in every reader's hands.
-pub(super) fn link_number(value: Option<&Value>) -> Option<u64> {
+pub(crate) fn link_number(value: Option<&Value>) -> Option<u64> {
     let value = value?;
     // A fraction is no number of anything.
     let is_whole = value.is_u64() || value.as_f64().is_some_and(|number| number % 1.0 == 0.0);
@@ -100,22 +100,22 @@ pub(super) fn link_number(value: Option<&Value>) -> Option<u64> {
 }
 
 /// A number of things: 0 or more, as few as there can be tokens.
-pub(super) fn count(value: Option<&Value>) -> Option<u64> {
+pub(crate) fn count(value: Option<&Value>) -> Option<u64> {
     value?.as_u64().filter(|count| *count < Fence::LIMIT)
 }
 
 /// Are these so many digits of a hexadecimal number, in lower case?
-pub(super) fn is_hex(text: &str, digits: usize) -> bool {
+pub(crate) fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The time without what is finer than a millisecond.
-pub(super) fn to_ms(at: Timestamp) -> Timestamp {
+pub(crate) fn to_ms(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
 }
 
 /// As written: UTC, `Z`, exactly three digits.
-pub(super) fn show_ms(at: Timestamp) -> String {
+pub(crate) fn show_ms(at: Timestamp) -> String {
     let mut shown = String::new();
     let printer = DateTimePrinter::new().precision(Some(3));
     printer.print_timestamp(&to_ms(at), &mut shown).expect("a text takes every time");

@@ -14,12 +14,12 @@
 //! | [`config`] | what a repository and a worktree say about themselves |
 
 pub mod audit;
-mod canonical;
+pub(crate) mod canonical;
 pub mod config;
 pub mod deciding;
 pub mod evidence;
 mod holder_id;
-mod json;
+pub(crate) mod json;
 pub mod names;
 pub mod policy;
 pub mod record;
