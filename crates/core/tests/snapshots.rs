@@ -2,6 +2,12 @@
 
 mod snapshots {
     pub(crate) mod any;
+    mod descriptors;
+    mod files;
+    mod gc;
     mod ignores;
+    mod lines;
     mod manifests;
+    pub(crate) mod one;
+    mod payloads;
 }
