@@ -38,6 +38,8 @@ pub mod repo;
 mod root;
 mod store;
 pub mod sys;
+#[doc(hidden)]
+pub mod tree;
 mod wait;
 mod watch;
 mod witness;

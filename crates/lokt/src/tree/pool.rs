@@ -1,0 +1,81 @@
+//! Work on many files with a few threads, each with its own open directories and buffers.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::TreeError;
+
+/// Fewer small files than this are done before another thread has started.
+const WORTH_A_THREAD: usize = 32;
+/// Files with this much in them are worth one each.
+const WORTH_A_THREAD_BYTES: u64 = 4 << 20;
+/// So many are taken at a time: neighbours share a directory.
+const CHUNK_MAX: usize = 32;
+
+/// Does `work` on each item, with what `begin` makes for each thread; the results are in the items' order. The first error ends it.
+pub(super) fn each<A: Sync, B: Send, S>(
+    items: &[A],
+    (threads, bytes): (usize, u64),
+    begin: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &A) -> Result<B, TreeError> + Sync,
+) -> Result<Vec<B>, TreeError> {
+    let by_bytes = usize::try_from(bytes / WORTH_A_THREAD_BYTES).unwrap_or(usize::MAX).min(items.len());
+    let threads = threads.min((items.len() / WORTH_A_THREAD).max(by_bytes)).max(1);
+    if threads == 1 {
+        let mut state = begin();
+        return items.iter().map(|item| work(&mut state, item)).collect();
+    }
+    let chunks: Vec<&[A]> = items.chunks((items.len() / (threads * 8)).clamp(1, CHUNK_MAX)).collect();
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let some = || {
+        let (mut state, mut done) = (begin(), Vec::new());
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(chunk) = chunks.get(at)
+        {
+            match chunk.iter().map(|item| work(&mut state, item)).collect::<Result<Vec<B>, TreeError>>() {
+                Ok(results) => done.push((at, results)),
+                Err(error) => {
+                    // Nobody takes another chunk.
+                    next.store(chunks.len(), Ordering::Relaxed);
+                    failed.lock().expect("nobody panics with it").get_or_insert(error);
+                }
+            }
+        }
+        done
+    };
+    let mut done = thread::scope(|scope| {
+        // Where no thread can be had, the others do its work.
+        let other = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
+        let others: Vec<_> = (1..threads).filter_map(other).collect();
+        let mut done = some();
+        done.extend(others.into_iter().flat_map(|thread| thread.join().expect("the work does not panic")));
+        done
+    });
+    if let Some(error) = failed.into_inner().expect("nobody panics with it") {
+        return Err(error);
+    }
+    done.sort_unstable_by_key(|(at, _)| *at);
+    Ok(done.into_iter().flat_map(|(_, results)| results).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        for (count, bytes) in [(0, 0), (1, 0), (40, 0), (3, 1 << 30), (5000, 0)] {
+            let items: Vec<usize> = (0..count).collect();
+            let done = each(&items, (4, bytes), || (), |(), item| Ok(item * 2)).expect("nothing fails");
+            assert_eq!(done, (0..count).map(|item| item * 2).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn one_failure_is_the_answer() {
+        let items: Vec<usize> = (0..5000).collect();
+        let work = |(): &mut (), item: &usize| if *item == 700 { Err(TreeError::Halted) } else { Ok(()) };
+        assert!(matches!(each(&items, (4, 0), || (), work), Err(TreeError::Halted)));
+    }
+}

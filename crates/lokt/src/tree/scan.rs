@@ -1,0 +1,292 @@
+//! A look at everything in a tree: names, kinds and times, not a byte of what is in the files.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+
+use rustix::fs::{FileType, RawDir};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::beneath::{READABLE, Tree, open_beneath};
+use super::control::Meter;
+use super::manifest::Time;
+use super::stat::look;
+use super::{Control, Ignore, Phase, Stat, TreeError};
+
+/// Below this many directories that are still to be looked at, another thread has nothing to do.
+const WORTH_A_THREAD: usize = 8;
+/// What the kernel tells of a directory at once.
+const LISTING_BYTES: usize = 16 << 10;
+/// Clocks of file systems tick every 10 ms at the slowest, and the kernel may be late by as much: two changes that are closer than
+/// this can have the same time.
+pub const TICK_NS: i128 = 20_000_000;
+
+/// Something that belongs to a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where it is, below the root; the root's is empty.
+    pub path: Vec<u8>,
+    /// What the file system says about it.
+    pub stat: Stat,
+    /// Of a directory: something in it is left out, so that its times say nothing about the rest.
+    pub has_ignored: bool,
+}
+
+/// What can be in a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+}
+
+impl Node {
+    /// What it is.
+    pub fn kind(&self) -> NodeKind {
+        match self.stat.file_type() {
+            FileType::Directory => NodeKind::Dir,
+            FileType::Symlink => NodeKind::Symlink,
+            _ => NodeKind::File,
+        }
+    }
+}
+
+/// Something that can't be in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Where it is.
+    pub path: Vec<u8>,
+    /// `socket`, `fifo`, `device` or `mount`.
+    pub kind: &'static str,
+}
+
+/// Everything in a tree, at one time or nearly.
+#[derive(Debug, Clone, Default)]
+pub struct Scan {
+    /// What is there, by path. The root itself comes first.
+    pub entries: Vec<Node>,
+    /// What can't be copied, by path.
+    pub skipped: Vec<Skipped>,
+    /// What came or went during the look itself.
+    pub moved: Vec<Vec<u8>>,
+    /// How many files.
+    pub files: u64,
+    /// How many bytes they take on disk, each inode counted once per name.
+    pub bytes: u64,
+    /// When the look began, by the clock that local file systems take their times from.
+    pub at: Time,
+}
+
+impl Scan {
+    /// Did something change so shortly before the look that another change now could have the same time?
+    pub fn is_racy(&self) -> bool {
+        self.entries.iter().any(|node| (node.stat.ctime.as_nanos() - self.at.as_nanos()).abs() <= TICK_NS)
+    }
+}
+
+/// The clock that local file systems take their times from.
+pub(super) fn file_clock() -> Time {
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    Time { secs: now.tv_sec, nanos: u32::try_from(now.tv_nsec).unwrap_or(0) }
+}
+
+/// Looks at everything in `tree` that isn't ignored. An ignored directory isn't entered.
+pub fn scan(tree: &Tree, ignore: &Ignore, control: &Control<'_>) -> Result<Scan, TreeError> {
+    let at = file_clock();
+    let root = look(tree.root(), b"").map_err(|error| TreeError::io("look at", tree.path(), b"", error))?;
+    let found =
+        Found { entries: vec![Node { path: Vec::new(), stat: root.stat, has_ignored: false }], ..Found::default() };
+    let meter = Meter::new(control, Phase::Scanning, 0, 0);
+    let walk = Walk { tree, ignore, control, meter, queue: Mutex::default(), wake: Condvar::new() };
+    let mut found = walk.run(found)?;
+    // The root is always looked at alone and first, so whoever has it knows whether something in it is ignored.
+    found.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    found.skipped.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let bytes = found.entries.iter().filter(|node| node.kind() == NodeKind::File);
+    let (files, bytes) = bytes.fold((0, 0_u64), |(files, bytes), node| (files + 1, bytes + node.stat.blocks * 512));
+    Ok(Scan { entries: found.entries, skipped: found.skipped, moved: found.moved, files, bytes, at })
+}
+
+/// What one thread has found.
+#[derive(Default)]
+struct Found {
+    entries: Vec<Node>,
+    skipped: Vec<Skipped>,
+    moved: Vec<Vec<u8>>,
+    /// Directories with something that is ignored, found before or after their own entry.
+    with_ignored: Vec<Vec<u8>>,
+}
+
+/// Directories that are still to be looked at.
+#[derive(Default)]
+struct Queue {
+    dirs: Vec<Vec<u8>>,
+    /// So many threads look at one now, and may find more.
+    busy: usize,
+    failed: Option<TreeError>,
+}
+
+struct Walk<'a> {
+    tree: &'a Tree,
+    ignore: &'a Ignore,
+    control: &'a Control<'a>,
+    meter: Meter<'a>,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+impl Walk<'_> {
+    fn run(&self, mut found: Found) -> Result<Found, TreeError> {
+        let mut dirs = vec![Vec::new()];
+        while let Some(dir) = dirs.pop() {
+            self.list(&dir, &mut found, &mut dirs)?;
+            if dirs.len() >= WORTH_A_THREAD && self.control.threads > 1 {
+                self.queue.lock().unwrap_or_else(PoisonError::into_inner).dirs = dirs;
+                self.share(&mut found)?;
+                break;
+            }
+        }
+        found.with_ignored.sort_unstable();
+        for node in &mut found.entries {
+            node.has_ignored = found.with_ignored.binary_search(&node.path).is_ok();
+        }
+        Ok(found)
+    }
+
+    /// The rest, with all threads that can be had.
+    fn share(&self, found: &mut Found) -> Result<(), TreeError> {
+        thread::scope(|scope| {
+            let other = |_| thread::Builder::new().spawn_scoped(scope, || self.work(Found::default())).ok();
+            let others: Vec<_> = (1..self.control.threads).filter_map(other).collect();
+            *found = self.work(std::mem::take(found));
+            for other in others {
+                let more = other.join().expect("looking does not panic");
+                found.entries.extend(more.entries);
+                found.skipped.extend(more.skipped);
+                found.moved.extend(more.moved);
+                found.with_ignored.extend(more.with_ignored);
+            }
+        });
+        let failed = self.queue.lock().unwrap_or_else(PoisonError::into_inner).failed.take();
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn work(&self, mut found: Found) -> Found {
+        let mut more = Vec::new();
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if queue.failed.is_some() || (queue.dirs.is_empty() && queue.busy == 0) {
+                self.wake.notify_all();
+                return found;
+            }
+            let Some(dir) = queue.dirs.pop() else {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            queue.busy += 1;
+            drop(queue);
+            let listed = self.list(&dir, &mut found, &mut more);
+            queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.busy -= 1;
+            queue.dirs.append(&mut more);
+            if let Err(error) = listed {
+                queue.failed.get_or_insert(error);
+            }
+            self.wake.notify_all();
+        }
+    }
+
+    /// Looks at what is in `dir`; directories that were found there go to `dirs` too.
+    fn list(&self, dir: &[u8], found: &mut Found, dirs: &mut Vec<Vec<u8>>) -> Result<(), TreeError> {
+        self.control.check()?;
+        let failed = |what, path: &[u8], error: Errno| TreeError::io(what, self.tree.path(), path, error);
+        let fd = match open_beneath(self.tree.root(), dir, READABLE) {
+            Err(error) if is_gone(error) => {
+                found.moved.push(dir.to_vec());
+                return Ok(());
+            }
+            done => done.map_err(|error| failed("open", dir, error))?,
+        };
+        let mut buffer = [MaybeUninit::uninit(); LISTING_BYTES];
+        let mut listing = RawDir::new(&fd, &mut buffer);
+        let (before, mut has_ignored) = (found.entries.len(), false);
+        while let Some(entry) = listing.next() {
+            let entry = match entry {
+                Err(Errno::INTR) => continue,
+                // The directory was removed while it was open.
+                Err(Errno::NOENT) => {
+                    found.moved.push(dir.to_vec());
+                    break;
+                }
+                done => done.map_err(|error| failed("list", dir, error))?,
+            };
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            let path = below(dir, name);
+            // Most listings tell the type; what is ignored is not even looked at then.
+            if entry.file_type() != FileType::Unknown
+                && self.ignore.is_ignored(&path, entry.file_type() == FileType::Directory)
+            {
+                has_ignored = true;
+                continue;
+            }
+            let seen = match look(fd.as_fd(), name) {
+                Err(error) if is_gone(error) => {
+                    found.moved.push(path);
+                    continue;
+                }
+                done => done.map_err(|error| failed("look at", &path, error))?,
+            };
+            let kind = seen.stat.file_type();
+            if entry.file_type() != kind && self.ignore.is_ignored(&path, kind == FileType::Directory) {
+                has_ignored = true;
+                continue;
+            }
+            let skipped = match kind {
+                _ if seen.is_mount_root || (seen.mount.is_some() && seen.mount != self.tree.mount) => "mount",
+                FileType::RegularFile | FileType::Symlink => {
+                    found.entries.push(Node { path, stat: seen.stat, has_ignored: false });
+                    continue;
+                }
+                FileType::Directory => {
+                    dirs.push(path.clone());
+                    found.entries.push(Node { path, stat: seen.stat, has_ignored: false });
+                    continue;
+                }
+                FileType::Fifo => "fifo",
+                FileType::Socket => "socket",
+                FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => "device",
+            };
+            found.skipped.push(Skipped { path, kind: skipped });
+        }
+        if has_ignored {
+            found.with_ignored.push(dir.to_vec());
+        }
+        self.meter.add((found.entries.len() - before) as u64, 0)
+    }
+}
+
+/// Does this mean that somebody removed or replaced it meanwhile?
+pub(super) fn is_gone(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::ISDIR | Errno::NXIO | Errno::NODEV
+    )
+}
+
+fn below(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
+    if !dir.is_empty() {
+        path.extend_from_slice(dir);
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
