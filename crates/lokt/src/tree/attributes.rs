@@ -2,13 +2,13 @@
 
 use std::os::fd::BorrowedFd;
 
+use lokt_core::snapshot::entry::Time;
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, fchmod, fchown, futimens, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
-use super::manifest::Time;
 use super::stat::{Stat, look, look_at, timespec};
 use super::xattrs::{Owner, Xattrs};
 

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use lokt_core::snapshot::entry::{Entry, Kind, SourceStamp};
 use rustix::fs::{AtFlags, CWD, Mode, fchmod, fsync, linkat, mkdirat, open};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Wanted;
 use super::beneath::{Cursor, READABLE, Tree, open_beneath, split};
 use super::control::Meter;
-use super::manifest::{Entry, Kind, SourceStamp};
 use super::one::{Hand, HashFrom, Made, Way, What, kept, open_source};
 use super::reuse::{Reusable, Reuse};
 use super::scan::{Node, NodeKind, Scan, is_gone};

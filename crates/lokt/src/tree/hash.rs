@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::os::fd::AsFd as _;
 use std::sync::{Mutex, PoisonError};
 
+use lokt_core::snapshot::entry::{Entry, Kind, Time};
+use lokt_core::snapshot::manifest::Manifest;
 use rustix::fs::{FileType, readlinkat};
 use rustix::io::Errno;
 
@@ -11,7 +13,6 @@ use super::beneath::{Cursor, READABLE, Tree, open_beneath, split};
 use super::control::Meter;
 use super::copy::stamp;
 use super::data::{Failed, Hash, Spring, pour};
-use super::manifest::{Entry, Kind, Manifest, Time};
 use super::one::open_source;
 use super::reuse::still_holds;
 use super::scan::{Node, NodeKind, Scan, Skipped, is_gone, scan};

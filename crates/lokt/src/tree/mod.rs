@@ -14,7 +14,6 @@ mod copy;
 mod data;
 mod error;
 mod hash;
-mod manifest;
 mod one;
 mod pool;
 mod restore;
@@ -26,26 +25,19 @@ mod sync;
 mod trust;
 mod xattrs;
 
+pub use lokt_core::snapshot::entry::{Entry, Kind, SourceStamp, Time};
+pub use lokt_core::snapshot::ignore::Ignore;
+pub use lokt_core::snapshot::manifest::{Header, Manifest};
+
 pub use beneath::Tree;
 pub use capture::{Captured, Consistency, capture};
 pub use control::{Control, Phase, Progress, Silent};
 pub use copy::{Copied, CopyOptions, Lost, OnChanged, copy};
 pub use error::TreeError;
 pub use hash::{HashOptions, Hashed, Known, Names, hash_tree, recheck_hashes};
-pub use manifest::{Entry, Header, Kind, Manifest, SourceStamp, Time};
 pub use one::HashFrom;
 pub use restore::{Restored, restore};
 pub use reuse::Reuse;
 pub use scan::{Node, NodeKind, Scan, Skipped, TICK_NS, scan};
 pub use stat::Stat;
 pub use sync::{Shore, sync, sync_name};
-
-/// Until the core has it.
-#[derive(Debug, Default)]
-pub struct Ignore(());
-impl Ignore {
-    /// Never.
-    pub fn is_ignored(&self, _: &[u8], _: bool) -> bool {
-        false
-    }
-}

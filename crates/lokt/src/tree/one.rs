@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FileType, Mode, OFlags, fsync, ioctl_ficlone, openat, readlinkat, symlinkat};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fsync, ioctl_ficlone, openat, readlinkat, seek, symlinkat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::TreeError;
@@ -207,12 +207,17 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Opens a file to read. Its time of access isn't changed where we may leave it alone: nobody has used it.
+/// Opens a file to read, when no write to it is under way. Its time of access isn't changed where we may leave it alone: nobody has
+/// used it.
 pub(super) fn open_source(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
-    match retry_on_intr(|| openat(dir, name, SOURCE | OFlags::NOATIME, Mode::empty())) {
+    let file = match retry_on_intr(|| openat(dir, name, SOURCE | OFlags::NOATIME, Mode::empty())) {
         Err(Errno::PERM) => retry_on_intr(|| openat(dir, name, SOURCE, Mode::empty())),
         done => done,
-    }
+    }?;
+    // A write moves the times when it begins, and its bytes come later, perhaps much later: a look in between shows nothing. Looking
+    // for data waits for the lock that writers hold; reading doesn't, on ext4.
+    let _ = seek(&file, SeekFrom::Data(0));
+    Ok(file)
 }
 
 /// Those that could be set.

@@ -4,6 +4,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use lokt_core::snapshot::entry::{Entry, Kind};
 use rustix::fs::{AtFlags, Mode, fsync, linkat, mkdirat};
 use rustix::io::retry_on_intr;
 
@@ -12,7 +13,6 @@ use super::beneath::{Cursor, READABLE, Tree, open_beneath, split};
 use super::control::Meter;
 use super::copy::{Lost, make_root, stamp};
 use super::error::joined;
-use super::manifest::{Entry, Kind};
 use super::one::{Hand, HashFrom, Way, What};
 use super::sync::Shore;
 use super::{Control, Phase, Stat, TreeError, pool, room};

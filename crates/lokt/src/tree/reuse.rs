@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use lokt_core::snapshot::entry::{Entry, Kind, Time};
+use lokt_core::snapshot::manifest::{Header, Manifest};
 use rustix::fs::{AtFlags, FileType, linkat};
 
 use super::beneath::{Cursor, Tree, split};
-use super::manifest::{Entry, Header, Kind, Manifest, Time};
 use super::scan::{Node, NodeKind, TICK_NS};
 use super::stat::look;
 use super::{TreeError, copy::stamp};

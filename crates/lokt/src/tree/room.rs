@@ -3,12 +3,12 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use lokt_core::snapshot::entry::{Entry, Kind};
 use rustix::fs::{AtFlags, Mode, OFlags, fstatvfs, ioctl_ficlone, openat, unlinkat};
 use rustix::process::geteuid;
 
 use super::TreeError;
 use super::beneath::{Cursor, Tree, split};
-use super::manifest::{Entry, Kind};
 use super::one::open_source;
 use super::stat::look;
 

@@ -5,13 +5,13 @@ use std::os::fd::AsFd as _;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
+use lokt_core::snapshot::entry::Time;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::beneath::{READABLE, Tree, open_beneath};
 use super::control::Meter;
-use super::manifest::Time;
 use super::stat::look;
 use super::{Control, Ignore, Phase, Stat, TreeError};
 

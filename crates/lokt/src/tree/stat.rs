@@ -2,10 +2,9 @@
 
 use std::os::fd::BorrowedFd;
 
+use lokt_core::snapshot::entry::Time;
 use rustix::fs::{AtFlags, FileType, StatxAttributes, StatxFlags, fstat, makedev, statat, statx};
 use rustix::io::Errno;
-
-use super::manifest::Time;
 
 /// One file, directory or link, as the file system sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
