@@ -118,8 +118,12 @@ impl Exit {
 
     pub(crate) fn of_error(error: &Error) -> Self {
         match error.kind() {
-            ErrorKind::Io | ErrorKind::NoProcess => Self::Failed,
-            ErrorKind::NotARecord | ErrorKind::Newer | ErrorKind::Damaged | ErrorKind::Format => Self::Damaged,
+            ErrorKind::Io | ErrorKind::NoProcess | ErrorKind::Halted => Self::Failed,
+            ErrorKind::NotARecord
+            | ErrorKind::Newer
+            | ErrorKind::Damaged
+            | ErrorKind::Format
+            | ErrorKind::PayloadMismatch => Self::Damaged,
             ErrorKind::BadEvent | ErrorKind::Shared | ErrorKind::BadName => Self::Usage,
             ErrorKind::Missing => Self::Missing,
             ErrorKind::Moving => Self::Moving,

@@ -35,6 +35,10 @@ pub enum ErrorKind {
     BadName,
     /// What is asked about isn't there any more.
     Missing,
+    /// A snapshot's files aren't what they were.
+    PayloadMismatch,
+    /// It was told to stop.
+    Halted,
 }
 
 /// An error with what to do about it.
@@ -94,6 +98,8 @@ impl Error {
             ErrorKind::Shared => "E_NOT_EXCLUSIVE",
             ErrorKind::BadName => "E_NAME_INVALID",
             ErrorKind::Missing => "E_NOT_FOUND",
+            ErrorKind::PayloadMismatch => "E_PAYLOAD_HASH_MISMATCH",
+            ErrorKind::Halted => "E_INTERRUPTED",
         }
     }
 

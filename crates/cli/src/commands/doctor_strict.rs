@@ -141,6 +141,7 @@ fn label(name: &str) -> &str {
         "repository" => "Repository",
         "worktrees" => "Worktrees",
         "leases" => "Leases",
+        "snapshots" => "Snapshots",
         "temp_files" => "Nothing left behind",
         "clock_offset" => "Clocks",
         "audit_log" => "Audit log",

@@ -15,6 +15,9 @@ use crate::time::{parse_wall, show_wall};
 /// What every worktree says of its snapshots, even if that is nothing.
 const SNAPSHOTS: [&str; 2] = ["base_snapshot_id", "head_snapshot_id"];
 
+/// The link that says which snapshot a worktree is at.
+const HEAD_SLOT: &str = "head_slot";
+
 /// May one hold it alone?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
@@ -53,6 +56,49 @@ impl Isolation {
 }
 
 impl WorktreeConfig {
+    /// One of which nothing is known but its name.
+    pub fn nameless(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            isolation: Isolation::default(),
+            created_at: None,
+            renaming_to: None,
+            removing: false,
+            extra: Map::new(),
+        }
+    }
+
+    /// The snapshot that it was made from.
+    pub fn base(&self) -> Option<&str> {
+        self.extra.get(SNAPSHOTS[0])?.as_str()
+    }
+
+    /// The snapshot that it is at.
+    pub fn head(&self) -> Option<&str> {
+        self.extra.get(SNAPSHOTS[1])?.as_str()
+    }
+
+    /// The link of its chain that said so; 0 if none did.
+    pub fn head_slot(&self) -> u64 {
+        self.extra.get(HEAD_SLOT).and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    /// The same at another snapshot, as this link says.
+    #[must_use]
+    pub fn with_head(mut self, head: Option<&str>, number: u64) -> Self {
+        self.extra.insert(SNAPSHOTS[1].into(), head.into());
+        self.extra.insert(HEAD_SLOT.into(), number.into());
+        self
+    }
+
+    /// The same, made from a snapshot, and at it.
+    #[must_use]
+    pub fn made_from(mut self, base: &str) -> Self {
+        self.extra.insert(SNAPSHOTS[0].into(), base.into());
+        self.extra.insert(SNAPSHOTS[1].into(), base.into());
+        self
+    }
+
     /// The same of one that stays where it is.
     #[must_use]
     pub fn staying(self) -> Self {
@@ -217,6 +263,19 @@ mod tests {
             }
             assert_eq!(WorktreeConfig::parse(written.as_bytes()), Ok(config), "{json}");
         }
+    }
+
+    #[test]
+    fn a_worktree_knows_where_it_is_and_where_it_came_from() {
+        let config = WorktreeConfig::parse(OURS.as_bytes()).expect("ours");
+        assert_eq!((config.base(), config.head(), config.head_slot()), (None, None, 0));
+        let made = config.made_from("1708300800000-a3f7c1b2");
+        assert_eq!((made.base(), made.head(), made.head_slot()), (made.head(), Some("1708300800000-a3f7c1b2"), 0));
+        let moved = made.with_head(Some("1708300800001-a3f7c1b2"), 7);
+        let read = WorktreeConfig::parse(&moved.to_bytes()).expect("ours");
+        assert_eq!((read.head(), read.head_slot()), (Some("1708300800001-a3f7c1b2"), 7));
+        assert_eq!(read.base(), Some("1708300800000-a3f7c1b2"));
+        assert_eq!(read.with_head(None, 8).head(), None);
     }
 
     #[test]

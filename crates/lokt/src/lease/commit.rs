@@ -11,6 +11,7 @@ use lokt_core::lease::audit::Event;
 use lokt_core::lease::names::File;
 use lokt_core::lease::record::{HolderId, RECORD_BYTES_MAX, Record};
 use lokt_core::lease::slot::{Kind, Slot};
+use lokt_core::lease::state::{Head, Published, Restore, State};
 use lokt_core::time::Moment;
 use serde_json::{Map, Value};
 
@@ -32,6 +33,49 @@ pub(crate) struct Step {
     pub(crate) record: Option<Record>,
     /// What happened.
     pub(crate) deed: Deed,
+}
+
+/// What a link changes about snapshots.
+pub(crate) enum Turn {
+    None,
+    /// One is there, and the worktree is at it.
+    Publish(Published),
+    /// One is to come back, and the worktree is at it.
+    Restore(Restore),
+}
+
+impl Turn {
+    /// What is known of snapshots after it, and what it published.
+    fn after(self, mut state: State) -> (State, Option<Published>) {
+        match self {
+            Self::None => (state, None),
+            Self::Publish(published) => {
+                state.head = Head::Snapshot(published.id.clone());
+                state.pending.push(published.id.clone());
+                (state, Some(published))
+            }
+            Self::Restore(restore) => {
+                state.head = Head::Snapshot(restore.snapshot_id.clone());
+                state.restore = Some(restore);
+                (state, None)
+            }
+        }
+    }
+}
+
+/// What is so after a link.
+struct After {
+    next: u64,
+    ceiling: u64,
+    state: State,
+    snapshot: Option<Published>,
+}
+
+impl After {
+    /// The numbers go on above `below`, and nothing else changes.
+    fn jump(links: &Links, below: u64) -> Self {
+        Self { next: below + 1, ceiling: below + BLOCK, state: links.state(), snapshot: None }
+    }
 }
 
 /// A link that was added.
@@ -81,6 +125,11 @@ impl Worktree {
 
     /// Adds a link after what was read. `None`: somebody was faster, or the numbers had to go on elsewhere; everything is to be read again.
     pub(crate) fn add(&self, links: &Links, step: Step) -> Result<Option<Added>, Error> {
+        self.add_turn(links, step, Turn::None)
+    }
+
+    /// The same, for what changes something about snapshots.
+    pub(crate) fn add_turn(&self, links: &Links, step: Step, turn: Turn) -> Result<Option<Added>, Error> {
         if let Some(damaged) = &links.damaged {
             self.overtake(links, damaged, Deed::new("rebase", self.repo.machine.now()))?;
             return Ok(None);
@@ -90,7 +139,8 @@ impl Worktree {
             return Ok(None);
         }
         let (next, ceiling) = (links.next() + 1, links.ceiling());
-        self.link(links, step, next, ceiling)
+        let (state, snapshot) = turn.after(self.settled(links)?);
+        self.link(links, step, After { next, ceiling, state, snapshot })
     }
 
     /// Lets the numbers go on above `used`, and above every one that was ever allowed. The lease stays as it is.
@@ -98,7 +148,7 @@ impl Worktree {
         let below = self.reserve(used.max(links.ceiling()).max(links.next()))?;
         let deed = Deed::new("rebase", self.repo.machine.now());
         let step = Step { kind: Kind::Rebase, record: links.record().cloned(), deed: deed.with("next", below + 1) };
-        self.link(links, step, below + 1, below + BLOCK)?;
+        self.link(links, step, After::jump(links, below))?;
         Ok(())
     }
 
@@ -107,7 +157,7 @@ impl Worktree {
         let below = self.reserve(links.ceiling().max(links.next()))?;
         let deed = deed.with("damaged", damaged.why.as_str()).with("damaged_slot", damaged.number);
         let step = Step { kind: Kind::Rebase, record: None, deed: deed.with("next", below + 1) };
-        Ok(self.link(links, step, below + 1, below + BLOCK)?.is_some())
+        Ok(self.link(links, step, After::jump(links, below))?.is_some())
     }
 
     /// May the next number be used for nothing but a jump? It is the last one of its block; or the chain is newly born, but by somebody
@@ -119,7 +169,7 @@ impl Worktree {
         Ok(is_last || is_old || (links.last.is_none() && self.ceiling()? != links.base.block))
     }
 
-    fn link(&self, links: &Links, step: Step, next: u64, ceiling: u64) -> Result<Option<Added>, Error> {
+    fn link(&self, links: &Links, step: Step, after: After) -> Result<Option<Added>, Error> {
         let number = links.next();
         let path = self.chain_file(&File::Slot(number));
         let grants = u64::from(step.kind == Kind::Grant);
@@ -129,10 +179,10 @@ impl Worktree {
             kind: step.kind,
             record: step.record.map(Box::new),
             acquire_seq: links.acquire_seq() + grants,
-            next,
-            ceiling,
-            state: links.state(),
-            snapshot: None,
+            next: after.next,
+            ceiling: after.ceiling,
+            state: after.state,
+            snapshot: after.snapshot,
             anchor: self.log_links(links),
             event: self.event(format!("{}/{}/{number}", self.name, links.base.chain), step.deed),
         };

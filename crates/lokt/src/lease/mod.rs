@@ -11,6 +11,8 @@
 //! | `birth` | a chain begins |
 //! | `fences` | the ceiling over its numbers, which outlives it |
 //! | `commit` | a link is added |
+//! | `settle` | what earlier links left to do |
+//! | `deciding_snapshots` | the links that are about snapshots |
 //! | `prune` | old ones go |
 //! | `scene` | whose the lease is, and how it stands |
 //! | `sight` | since when something has been as it is |
@@ -31,6 +33,7 @@ pub mod audit;
 mod birth;
 mod chain;
 pub(crate) mod commit;
+mod deciding_snapshots;
 pub mod doctor;
 mod end;
 mod fences;
@@ -40,6 +43,7 @@ mod prune;
 mod publish;
 mod scene;
 pub mod session_file;
+mod settle;
 mod sight;
 mod staging;
 mod status;

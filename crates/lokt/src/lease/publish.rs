@@ -36,7 +36,7 @@ impl Worktree {
     }
 
     /// The lease that the token is that of, if it lives.
-    fn current<'s>(&self, scene: &'s Scene, token: u64) -> Result<Result<&'s Record, Denial>, Error> {
+    pub(crate) fn current<'s>(&self, scene: &'s Scene, token: u64) -> Result<Result<&'s Record, Denial>, Error> {
         let next = self.fence(scene.links.next())?;
         let answer =
             ask(Ask::Check(token), scene.standing.stored(), next, &LockId::default(), scene.links.now, &self.me());
@@ -101,7 +101,7 @@ impl Worktree {
         let _gate = self.gate(u64::MAX);
         for _ in 0..TRIES {
             let Some(scene) = self.look(Asker::Token(token), &mut Sight::default())? else {
-                return Ok(Err(stale(token)));
+                return Ok(Err(LeaseRefusal::stale(token)));
             };
             let record = match self.current(&scene, token)? {
                 Ok(record) => record.clone(),
@@ -122,9 +122,5 @@ impl Worktree {
 }
 
 fn no_such_token(token: u64) -> TokenCheck {
-    TokenCheck::Denied(Box::new(stale(token)))
-}
-
-fn stale(named: u64) -> LeaseRefusal {
-    LeaseRefusal { denial: Denial::StaleToken { named, current: None }, ..LeaseRefusal::nobody() }
+    TokenCheck::Denied(Box::new(LeaseRefusal::stale(token)))
 }

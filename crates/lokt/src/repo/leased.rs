@@ -7,12 +7,12 @@ use lokt_core::lease::policy::LeasePolicy;
 use lokt_core::lease::session::Session;
 
 use crate::error::{At as _, Error, ErrorKind};
-use crate::lease::{Bearer, LeaseRefusal, LeaseTerms, Leasing, Taking, TokenCheck, Worktree};
+use crate::lease::{Bearer, Lease, LeaseRefusal, LeaseTerms, Leasing, Taking, TokenCheck, Worktree};
 use crate::sys::disk::PulseFile;
 use crate::wait::Patience;
 
 /// A worktree whose lease is ours, if it has one.
-pub(super) struct Leased<'w> {
+pub(crate) struct Leased<'w> {
     worktree: &'w Worktree,
     held: Option<Held>,
     pub(super) warnings: Vec<String>,
@@ -20,6 +20,7 @@ pub(super) struct Leased<'w> {
 
 struct Held {
     session: Session,
+    lease: Lease,
     token: u64,
     pulse: Box<dyn PulseFile>,
     pulse_file: String,
@@ -27,7 +28,7 @@ struct Held {
 
 /// Who is told when somebody else has it?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(crate) enum Asked {
     /// The user, and the audit log.
     ByUser,
     /// Nobody: it is only an attempt.
@@ -36,7 +37,7 @@ pub(super) enum Asked {
 
 impl<'w> Leased<'w> {
     /// Takes the lease, and says what for. A shared worktree has none.
-    pub(super) fn take(
+    pub(crate) fn take(
         worktree: &'w Worktree,
         what_for: &str,
         asked: Asked,
@@ -64,7 +65,7 @@ impl<'w> Leased<'w> {
         };
         let denied = match answer {
             Ok((Leasing::Granted(lease), warnings)) => {
-                let held = Held { session, token: lease.token.get(), pulse, pulse_file };
+                let held = Held { session, token: lease.token.get(), lease: *lease, pulse, pulse_file };
                 return Ok(Ok(Self { worktree, held: Some(held), warnings }));
             }
             Ok((Leasing::Denied(refusal), _)) => Ok(Err(refusal)),
@@ -73,6 +74,16 @@ impl<'w> Leased<'w> {
         };
         let _ = repo.disk.remove(&pulse_file);
         denied
+    }
+
+    /// Its token; a shared worktree has none.
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.held.as_ref().map(|held| held.token)
+    }
+
+    /// What is needed to renew it.
+    pub(crate) fn kept(&self) -> Option<(Session, Lease)> {
+        self.held.as_ref().map(|held| (held.session.clone(), held.lease.clone()))
     }
 
     /// An error if the lease was lost, because we were stopped for longer than it lasts.
@@ -88,7 +99,7 @@ impl<'w> Leased<'w> {
     }
 
     /// Gives the lease back. Whatever the worktree is called now: what is known of its lease stays under its old name.
-    pub(super) fn release(mut self) -> Vec<String> {
+    pub(crate) fn release(mut self) -> Vec<String> {
         self.let_go()
     }
 

@@ -20,6 +20,8 @@ mod removing;
 mod renaming;
 mod worktrees;
 
+pub(crate) use facts::publish_new;
+pub(crate) use leased::{Asked, Leased};
 pub(crate) use removing::TRASH;
 pub(crate) use worktrees::is_same;
 
@@ -45,7 +47,7 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 /// What a repository knows about itself is below this directory.
 const JVS: &str = ".jvs";
 /// The worktree that every repository has.
-const MAIN: &str = "main";
+pub(crate) const MAIN: &str = "main";
 
 /// A repository.
 #[derive(Clone)]

@@ -172,7 +172,7 @@ impl Repository {
     }
 
     /// Replaces a configuration, durably.
-    pub(super) fn replace_config(&self, name: &LockName, config: &WorktreeConfig) -> Result<(), Error> {
+    pub(crate) fn replace_config(&self, name: &LockName, config: &WorktreeConfig) -> Result<(), Error> {
         let (dir, file) = (metadata(name), config_file(name));
         let temp = format!("{dir}/.lokt-{:032x}.tmp", self.random()?);
         let written = self.disk.create_as(&temp, &config.to_bytes(), FILE_MODE).and_then(|file| file.sync());
@@ -182,7 +182,7 @@ impl Repository {
     }
 
     /// Tells the audit log.
-    pub(super) fn note(
+    pub(crate) fn note(
         &self,
         operation: &str,
         name: &LockName,

@@ -3,10 +3,11 @@
 //! A worktree is there while its `config.json` is: that is created exclusively, after the directory for its files. What is found without
 //! one was left behind by somebody who was killed, and is used by the next of that name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lokt_core::lease::config::{Isolation, WorktreeConfig};
 use lokt_core::name::LockName;
+use lokt_core::snapshot::id::SnapshotId;
 use serde_json::Value;
 
 use super::discovery::WORKTREES;
@@ -110,7 +111,7 @@ impl Repository {
 
     /// The worktree that has this name, or one that a file system without upper case takes for it. The name of the ceilings' directory
     /// is nobody's.
-    pub(super) fn taken(&self, name: &LockName) -> Result<Option<LockName>, Error> {
+    pub(crate) fn taken(&self, name: &LockName) -> Result<Option<LockName>, Error> {
         if is_reserved(name) {
             return Ok(Some(name.clone()));
         }
@@ -166,6 +167,31 @@ impl Repository {
         isolation: Isolation,
         allowed: Files,
     ) -> Result<Changing, Error> {
+        let config = self.new_config(name, isolation);
+        self.make_as(name, &config, allowed, &mut |_| Ok(()))
+    }
+
+    /// The same with the files of a snapshot, which `fill` puts where the directory is.
+    pub(crate) fn make_restored(
+        &self,
+        name: &LockName,
+        id: &SnapshotId,
+        fill: &mut dyn FnMut(&Path) -> Result<(), Error>,
+    ) -> Result<Changing, Error> {
+        if is_reserved(name) {
+            return Err(Error::new(ErrorKind::BadName, format!("\"{name}\" can't be the name of a worktree")));
+        }
+        let config = self.new_config(name, Isolation::default()).made_from(id.as_str());
+        self.make_as(name, &config, Files::None, fill)
+    }
+
+    fn make_as(
+        &self,
+        name: &LockName,
+        config: &WorktreeConfig,
+        allowed: Files,
+        fill: &mut dyn FnMut(&Path) -> Result<(), Error>,
+    ) -> Result<Changing, Error> {
         let _inside = self.inside()?;
         if let Some(other) = self.taken(name)? {
             return Ok(Changing::Exists(other));
@@ -182,9 +208,14 @@ impl Repository {
                 return Err(Error::new(ErrorKind::Unusable, format!("{} is {kind}", path.display())));
             }
         }
-        let config = self.new_config(name, isolation);
         let worktree = Worktree { repo: self.clone(), name: name.clone(), config: config.clone() };
         self.restore_fence(&worktree)?;
+        fill(&path)?;
+        // What an earlier worktree of that name published isn't this one's.
+        let config = match worktree.ceiling()? {
+            0 => config.clone(),
+            ceiling => config.clone().with_head(config.head(), ceiling),
+        };
         let file = config_file(name);
         let made = publish_new(&*self.disk, &file, &config.to_bytes(), FILE_MODE).at("write", &self.path, &file)?;
         if !made {
@@ -200,7 +231,7 @@ impl Repository {
     }
 
     /// One at a time makes, renames and removes worktrees. Leases don't depend on it.
-    pub(super) fn inside(&self) -> Result<Inside, Error> {
+    pub(crate) fn inside(&self) -> Result<Inside, Error> {
         Inside::enter(&*self.disk, PATIENCE).map_err(|failure| Error::mutex(&self.path, failure))
     }
 }

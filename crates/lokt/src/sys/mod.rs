@@ -22,6 +22,7 @@ pub(crate) mod probe_dir;
 mod proc_locks;
 pub mod pulse_file;
 pub(crate) mod rival;
+pub(crate) mod shared_lock;
 pub mod signals;
 mod sleepers;
 pub(crate) mod spawn;

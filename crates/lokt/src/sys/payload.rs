@@ -56,11 +56,24 @@ pub(crate) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
         }
         done => done?,
     }
-    for dir in [from.parent(), to.parent()].into_iter().flatten() {
+    sync_parents(from, to)
+}
+
+fn sync_parents(one: &Path, other: &Path) -> io::Result<()> {
+    for dir in [one.parent(), other.parent()].into_iter().flatten() {
         let fd = open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         retry_on_intr(|| fsync(&fd))?;
     }
     Ok(())
+}
+
+/// Swaps two directories in one step, durably. `NotFound` if either is missing, `Unsupported` if this file system can't.
+pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    match retry_on_intr(|| renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return Err(io::ErrorKind::Unsupported.into()),
+        done => done?,
+    }
+    sync_parents(one, other)
 }
 
 /// Removes a directory with everything in it. No link is followed, and nothing is entered that something is mounted on: the kernel
@@ -147,6 +160,14 @@ fn open_writable(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
         chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700))?;
     }
     open_dir(place.as_fd(), ".")
+}
+
+/// Makes a directory of ours writable, which it must be to be moved elsewhere: its `..` changes. One that isn't there needs nothing.
+pub(crate) fn make_writable(path: &Path) -> io::Result<()> {
+    match open_writable(CWD, path.as_os_str().as_encoded_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done.map(drop),
+    }
 }
 
 /// Everything in a directory, as the bytes that it is called by: users call files what they like.

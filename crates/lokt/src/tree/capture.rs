@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lokt_core::snapshot::descriptor::Consistency;
+
 use super::changes::between;
 use super::copy::{Copied, CopyOptions, OnChanged, copy};
 use super::one::HashFrom;
@@ -16,15 +18,6 @@ use crate::sys::payload::destroy;
 const ATTEMPTS: u32 = 3;
 /// So often a look waits for the clock to move on from the last change. Somebody who writes all the time shows later.
 const WAITS: u32 = 3;
-
-/// What a copy has to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consistency {
-    /// Nothing changed while it was made, or there is none.
-    Quiesced,
-    /// What there was; what changed meanwhile is listed.
-    BestEffort,
-}
 
 /// A copy and what is known about it.
 #[derive(Debug)]

@@ -30,11 +30,12 @@ pub use lokt_core::snapshot::ignore::Ignore;
 pub use lokt_core::snapshot::manifest::{Header, Manifest};
 
 pub use beneath::Tree;
-pub use capture::{Captured, Consistency, capture};
+pub use capture::{Captured, capture};
 pub use control::{Control, Phase, Progress, Silent};
 pub use copy::{Copied, CopyOptions, Lost, OnChanged, copy};
 pub use error::TreeError;
 pub use hash::{HashOptions, Hashed, Known, Names, hash_tree, recheck_hashes};
+pub use lokt_core::snapshot::descriptor::Consistency;
 pub use one::HashFrom;
 pub use restore::{Restored, restore};
 pub use reuse::Reuse;

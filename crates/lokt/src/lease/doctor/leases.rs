@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lokt_core::hold::Fence;
-use lokt_core::lease::config::{Isolation, WorktreeConfig};
+use lokt_core::lease::config::WorktreeConfig;
 use lokt_core::lease::names::File;
 use lokt_core::lease::record::RECORD_BYTES_MAX;
 use lokt_core::lease::slot::{Slot, Tag};
@@ -46,14 +46,7 @@ impl Exam<'_> {
 
     fn lease(&self, name: LockName) -> Vec<Finding> {
         // What is left of a worktree that is gone is looked at like any other.
-        let gone = WorktreeConfig {
-            name: name.as_str().into(),
-            isolation: Isolation::Exclusive,
-            created_at: None,
-            renaming_to: None,
-            removing: false,
-            extra: serde_json::Map::new(),
-        };
+        let gone = WorktreeConfig::nameless(name.as_str());
         let config = self.repo.config(&name).ok().flatten().unwrap_or(gone);
         let worktree = Worktree { repo: self.repo.clone(), name, config };
         let mut findings = Vec::new();

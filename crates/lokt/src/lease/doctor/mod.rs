@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `finding` | what was found |
 //! | `places` | worktrees, their directories and names |
+//! | `snapshots` | snapshots, what is left of those that nobody finished, intents |
 //! | `leases` | views, other programs' locks, links, pulses, staged files, sightings |
 //! | `temps` | files that were left behind |
 //! | `clock` | does our clock show what the file system's does? |
@@ -17,6 +18,7 @@ mod clock;
 mod finding;
 mod leases;
 mod places;
+mod snapshots;
 mod temps;
 mod trail;
 
@@ -76,6 +78,7 @@ pub fn examine_one(repo: &Repository, fix: bool) -> Checkup {
         Check { name: "repository", findings: exam.configuration().into_iter().collect() },
         Check { name: "worktrees", findings: exam.worktrees() },
         Check { name: "leases", findings: exam.leases() },
+        Check { name: "snapshots", findings: exam.snapshots() },
         Check { name: "temp_files", findings: exam.temps() },
         Check { name: "clock_offset", findings: exam.clock_offset().into_iter().collect() },
         Check { name: "audit_log", findings: exam.audit_log() },

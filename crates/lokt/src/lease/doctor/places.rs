@@ -82,7 +82,9 @@ impl Exam<'_> {
 
     fn trash(&self) -> Vec<Finding> {
         let names = self.repo.disk.list(TRASH).unwrap_or_default();
-        let old = names.iter().filter(|name| self.unmoved_ms(&format!("{TRASH}/{name}")) > TRASH_MS);
+        // What snapshots left there is for `gc` to delete.
+        let thrown = names.iter().filter(|name| !name.starts_with("restored-") && !name.starts_with("collected-"));
+        let old = thrown.filter(|name| self.unmoved_ms(&format!("{TRASH}/{name}")) > TRASH_MS);
         let told = old.filter_map(|name| {
             let path = self.at(&format!("{TRASH}/{name}"));
             let finding = Finding::warn("trash", path.clone(), "what was removed hasn't been deleted");

@@ -1,0 +1,241 @@
+//! Snapshots: what was left behind of those that nobody finished, what was decided and isn't done, and whether those that are there are
+//! what they were.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+
+use lokt_core::lease::state::State;
+use lokt_core::name::LockName;
+use lokt_core::snapshot::id::SnapshotId;
+use lokt_core::snapshot::intent::{Intent, Operation};
+use lokt_core::snapshot::lineage::Problem;
+
+use super::{Exam, Finding, Severity};
+use crate::error::{At as _, Error};
+use crate::lease::Worktree;
+use crate::lease::chain::Reading;
+use crate::snapshot::Catalog;
+use crate::snapshot::intents::Pursuit;
+use crate::snapshot::places::{INTENTS, RESTORES, SNAPSHOTS, TOMBSTONES, receipt_file};
+use crate::sys::payload;
+use crate::tree::{Control, Silent};
+
+/// What nobody says anything about is left alone for so long.
+const ORPHAN_MS: u64 = 3_600_000;
+/// A program that has no pulse is given so long.
+const OLD_INTENT_MS: u64 = 24 * 3_600_000;
+
+impl Exam<'_> {
+    pub(super) fn snapshots(&self) -> Vec<Finding> {
+        self.all_of_snapshots()
+            .unwrap_or_else(|error| vec![Finding::error("E_IO", self.at(SNAPSHOTS), error.to_string())])
+    }
+
+    fn all_of_snapshots(&self) -> Result<Vec<Finding>, Error> {
+        let mut findings = self.undone()?;
+        // Who can't publish any more is found out first: what isn't visible after that never will be.
+        let given_up = self.given_up()?;
+        let catalog = self.repo.catalog()?;
+        findings.extend(self.leftovers(&catalog, &given_up));
+        findings.extend(self.dead_intents()?);
+        findings.extend(self.left_restores()?);
+        findings.extend(self.half_collected()?);
+        findings.extend(catalog.spoiled.iter().map(|spoiled| {
+            let problem = format!("snapshot {} can't be used: {}: {}", spoiled.id, spoiled.path.display(), spoiled.why);
+            let finding = Finding::new("E_DESCRIPTOR_CORRUPT", Severity::Critical, spoiled.path.clone(), problem);
+            finding.hint("put back what was there from a copy of the repository")
+        }));
+        findings.extend(self.lineage(&catalog));
+        findings.extend(self.payloads(&catalog)?);
+        Ok(findings)
+    }
+
+    /// Every worktree with what its chain says of snapshots.
+    fn states(&self) -> Result<Vec<(Worktree, State)>, Error> {
+        let mut states = Vec::new();
+        for name in self.repo.worktree_names()? {
+            let Some(config) = self.repo.config(&name)? else { continue };
+            let worktree = Worktree { repo: self.repo.clone(), name, config };
+            // What can't be read is told with the leases.
+            if let Ok(Reading::Born(links)) = worktree.read_chain() {
+                states.push((worktree, links.state()));
+            }
+        }
+        Ok(states)
+    }
+
+    /// What a link decided, and whoever did was killed.
+    fn undone(&self) -> Result<Vec<Finding>, Error> {
+        let mut findings = Vec::new();
+        for (worktree, state) in self.states()? {
+            let name = worktree.name.clone();
+            let missing = |id: &&SnapshotId| !matches!(self.repo.disk.stamp(&receipt_file(id)), Ok(Some(_)));
+            if let Some(id) = state.pending.iter().find(missing) {
+                let problem = format!("snapshot {id} of {name} is published and has no receipt yet");
+                let finding = Finding::warn("missing_receipt", self.at(&receipt_file(id)), problem);
+                findings.extend(self.mend(finding.mendable("write it"), || worktree.settle_now().map(|()| true)));
+            }
+            if let Some(restore) = state.restore.as_ref().filter(|restore| !worktree.is_swapped(restore)) {
+                let problem = format!("snapshot {} is to come back in {name}, and hasn't", restore.snapshot_id);
+                let finding = Finding::warn("interrupted_restore", self.repo.files_of(&name), problem);
+                findings.extend(self.mend(finding.mendable("finish it"), || worktree.settle_now().map(|()| true)));
+            }
+        }
+        Ok(findings)
+    }
+
+    /// The snapshots that nobody can publish any more, if they aren't published.
+    fn given_up(&self) -> Result<BTreeSet<SnapshotId>, Error> {
+        let intents = self.repo.intents()?;
+        let announced = intents.iter().filter_map(|(name, intent, pursuit)| {
+            let intent = intent.as_ref().filter(|intent| intent.operation == Operation::Snapshot)?;
+            Some((intent.snapshot_id.clone(), self.is_hopeless(name, intent, *pursuit)))
+        });
+        let announced: Vec<(SnapshotId, bool)> = announced.collect();
+        let mut given_up: BTreeSet<SnapshotId> =
+            announced.iter().filter(|(_, hopeless)| *hopeless).map(|(id, _)| id.clone()).collect();
+        // Nobody says that anybody is at it.
+        let named = |id: &SnapshotId| announced.iter().any(|(of, _)| of == id);
+        for name in self.repo.disk.list(SNAPSHOTS).at("list", &self.repo.path, SNAPSHOTS)? {
+            let id = SnapshotId::parse(name.split('.').next().unwrap_or_default());
+            let is_old = || self.unmoved_ms(&format!("{SNAPSHOTS}/{name}")) > ORPHAN_MS;
+            given_up.extend(id.filter(|id| !named(id) && is_old()));
+        }
+        Ok(given_up)
+    }
+
+    /// Can whoever announced it not go on with it?
+    fn is_hopeless(&self, name: &str, intent: &Intent, pursuit: Pursuit) -> bool {
+        match pursuit {
+            Pursuit::Running => false,
+            Pursuit::Dead => true,
+            Pursuit::Unknown => match intent.token {
+                Some(token) => self.is_superseded(&intent.worktree_id, token),
+                None => self.unmoved_ms(&format!("{INTENTS}/{name}.json")) > OLD_INTENT_MS,
+            },
+        }
+    }
+
+    /// Is a token no longer that of the lease? Then nothing is published under it any more.
+    fn is_superseded(&self, worktree: &str, token: u64) -> bool {
+        let Ok(name) = LockName::new(worktree) else { return false };
+        let Ok(Some(config)) = self.repo.config(&name) else { return false };
+        let worktree = Worktree { repo: self.repo.clone(), name, config };
+        match worktree.read_chain() {
+            Ok(Reading::Born(links)) if links.damaged.is_none() => {
+                links.record().and_then(|record| record.token).is_none_or(|current| current.get() != token)
+            }
+            _ => false,
+        }
+    }
+
+    fn leftovers(&self, catalog: &Catalog, given_up: &BTreeSet<SnapshotId>) -> Vec<Finding> {
+        let left = catalog.unfinished.iter().filter(|unfinished| given_up.contains(&unfinished.id));
+        let told = left.filter_map(|unfinished| {
+            let id = &unfinished.id;
+            let problem = format!("snapshot {id} was never finished");
+            let finding = Finding::warn("E_PARTIAL_SNAPSHOT", self.repo.tree_of(id), problem);
+            // It was given up before it was looked for: nobody has published it since.
+            self.mend(finding.mendable("remove what is there of it"), || self.repo.scrap(id).map(|()| true))
+        });
+        told.collect()
+    }
+
+    fn dead_intents(&self) -> Result<Vec<Finding>, Error> {
+        let mut findings = Vec::new();
+        for (name, intent, pursuit) in self.repo.intents()? {
+            let path = format!("{INTENTS}/{name}.json");
+            let Some(intent) = intent else {
+                let problem = "what somebody was at can't be read";
+                findings.push(
+                    Finding::warn("E_CORRUPT", self.at(&path), problem).hint("remove it if nobody is at anything"),
+                );
+                continue;
+            };
+            if self.is_hopeless(&name, &intent, pursuit) {
+                let problem =
+                    format!("nobody is at the {} of {} any more", intent.operation.as_str(), intent.snapshot_id);
+                let finding = Finding::warn("dead_intent", self.at(&path), problem).mendable("forget it");
+                findings.extend(self.mend(finding, || self.repo.forget_intent(&name).map(|()| true)));
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Trees that no link wants and nobody is at.
+    fn left_restores(&self) -> Result<Vec<Finding>, Error> {
+        let running = |(_, intent, pursuit): &(String, Option<Intent>, Pursuit)| {
+            *pursuit != Pursuit::Dead && intent.as_ref().is_none_or(|intent| intent.operation == Operation::Restore)
+        };
+        let names = self.repo.disk.list(RESTORES).at("list", &self.repo.path, RESTORES)?;
+        // Whoever is at one has said so before it made its tree, and decides before it takes that back.
+        if names.is_empty() || self.repo.intents()?.iter().any(running) {
+            return Ok(Vec::new());
+        }
+        let wanted: Vec<String> =
+            self.states()?.into_iter().filter_map(|(_, state)| Some(state.restore?.tree)).collect();
+        let is_wanted = |name: &String| wanted.iter().any(|tree| name.starts_with(tree));
+        let told = names.iter().filter(|name| !is_wanted(name)).filter_map(|name| {
+            let path = self.repo.path.join(RESTORES).join(name);
+            let finding = Finding::warn("left_restore", path.clone(), "a tree that was to come back, and never did");
+            self.mend(finding.mendable("remove it"), || payload::destroy(&path).map(|()| true).at("remove", &path, ""))
+        });
+        Ok(told.collect())
+    }
+
+    fn half_collected(&self) -> Result<Vec<Finding>, Error> {
+        let told = self.repo.half_collected()?.into_iter().filter_map(|id| {
+            let problem = format!("snapshot {id} was being removed");
+            let finding = Finding::warn("interrupted_gc", self.at(&format!("{TOMBSTONES}/{id}.json")), problem);
+            self.mend(finding.mendable("finish that"), || self.repo.collect(&id, "doctor").map(|()| true))
+        });
+        Ok(told.collect())
+    }
+
+    /// Every snapshot has its parents, and every worktree is at one that is there.
+    fn lineage(&self, catalog: &Catalog) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for problem in catalog.lineage().problems() {
+            let (id, told) = match &problem {
+                Problem::MissingParent { id, parent } => {
+                    (id, format!("the parent {parent} of snapshot {id} is missing"))
+                }
+                Problem::Cycle(ids) => (&ids[0], format!("snapshot {} descends from itself", ids[0])),
+            };
+            let path = self.at(&crate::snapshot::places::descriptor_file(id));
+            findings.push(Finding::error("E_LINEAGE_BROKEN", path, told).hint("put the missing one back from a copy"));
+        }
+        for (name, head) in &catalog.heads {
+            if catalog.get(head).is_none() {
+                let problem = format!("worktree {name} is at snapshot {head}, which isn't there");
+                let path = self.at(&format!("worktrees/{name}/config.json"));
+                findings.push(
+                    Finding::error("E_LINEAGE_BROKEN", path, problem)
+                        .hint("restore one that is: `lokt snapshot history`"),
+                );
+            }
+        }
+        findings
+    }
+
+    fn payloads(&self, catalog: &Catalog) -> Result<Vec<Finding>, Error> {
+        let halt = AtomicBool::new(false);
+        let control = Control::new(&Silent, &halt);
+        let mut findings = Vec::new();
+        for listed in &catalog.snapshots {
+            let Some(verification) = self.repo.verify(listed, &control)? else { continue };
+            let Some(code) = verification.code() else { continue };
+            // Somebody may have removed it meanwhile, as they may.
+            if self.repo.catalog()?.get(&verification.id).is_none() {
+                continue;
+            }
+            let first = verification.problems.first().map_or("", String::as_str);
+            let more = verification.problems.len().saturating_sub(1);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            let problem = format!("snapshot {} isn't what it was: {first}{more}", verification.id);
+            let finding = Finding::new(code, Severity::Critical, self.repo.tree_of(&verification.id), problem);
+            findings.push(finding.hint(format!("`lokt snapshot verify {}` tells all of it", verification.id)));
+        }
+        Ok(findings)
+    }
+}

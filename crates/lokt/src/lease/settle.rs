@@ -1,0 +1,133 @@
+//! What earlier links decided and nobody has done yet is done before the next link is added: whoever was killed in between leaves nothing
+//! half done for longer than that.
+
+use lokt_core::lease::state::{Head, State};
+use lokt_core::snapshot::descriptor::Descriptor;
+use lokt_core::snapshot::id::SnapshotId;
+use lokt_core::snapshot::receipt::Receipt;
+
+use super::Worktree;
+use super::chain::{Links, Reading};
+use super::commit::Deed;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::repo::{FILE_MODE, publish_new};
+use crate::snapshot::catalog::{BYTES_MAX, Vouched};
+use crate::snapshot::places::{SNAPSHOTS, descriptor_file, receipt_file};
+use crate::snapshot::swap::Swapped;
+use crate::sys::disk::Entry;
+
+impl Worktree {
+    /// What the next link has to say of snapshots, now that everything that was decided is done.
+    pub(crate) fn settled(&self, links: &Links) -> Result<State, Error> {
+        let mut state = links.state();
+        if state.head == Head::Unknown {
+            state.head = self.noted_head().map_or(Head::None, Head::Snapshot);
+        }
+        let number = links.last.as_ref().map_or(links.base.first, |last| last.number);
+        if let Some(restore) = state.restore.take() {
+            if let Swapped::Undone(why) = self.finish_restore(&restore)? {
+                let deed = Deed::new("restore_undone", self.repo.machine.now());
+                self.note(deed.with("snapshot_id", restore.snapshot_id.as_str()).with("why", why));
+                state.head = restore.was_head;
+            }
+            // Best effort: the chain says it, too, as long as nobody deletes that.
+            let _ = self.note_head(&state.head, number);
+        }
+        if !state.pending.is_empty() && self.write_receipts(links, &state, number).is_ok() {
+            state.pending.clear();
+        }
+        Ok(state)
+    }
+
+    /// The snapshot that the worktree is at.
+    pub fn head(&self) -> Result<Option<SnapshotId>, Error> {
+        Ok(match self.read_chain()? {
+            Reading::Born(links) => self.vouched_by(&links).head,
+            Reading::Unborn => self.noted_head(),
+        })
+    }
+
+    /// Does what was decided and isn't done, without adding a link.
+    pub(crate) fn settle_now(&self) -> Result<(), Error> {
+        match self.read_chain()? {
+            Reading::Born(links) => self.settled(&links).map(drop),
+            Reading::Unborn => Ok(()),
+        }
+    }
+
+    /// What a chain says of snapshots.
+    pub(crate) fn vouched_by(&self, links: &Links) -> Vouched {
+        let state = links.state();
+        let head = match state.head {
+            Head::Unknown => self.noted_head(),
+            Head::None => None,
+            Head::Snapshot(id) => Some(id),
+        };
+        Vouched { head, pending: state.pending }
+    }
+
+    /// Writes the receipts that may be missing, and where the worktree is, durably.
+    fn write_receipts(&self, links: &Links, state: &State, number: u64) -> Result<(), Error> {
+        for id in &state.pending {
+            self.write_receipt(id, &links.base.chain, number)?;
+        }
+        self.sync_receipts()?;
+        self.note_head(&state.head, number)
+    }
+
+    /// Writes the receipt of a snapshot that a link of this chain published, unless it is there. It is durable when its directory is.
+    pub(crate) fn write_receipt(&self, id: &SnapshotId, chain: &str, number: u64) -> Result<(), Error> {
+        let (path, described) = (receipt_file(id), descriptor_file(id));
+        if self.repo.disk.stamp(&path).at("look at", &self.repo.path, &path)?.is_some() {
+            return Ok(());
+        }
+        let entry = self.repo.disk.read(&described, BYTES_MAX).at("read", &self.repo.path, &described)?;
+        let descriptor = match entry {
+            Entry::File(content) => Descriptor::parse(&content.bytes).ok(),
+            _ => None,
+        };
+        let Some(descriptor) = descriptor else {
+            let message = format!("{} was published, and can't be read", self.repo.path.join(&described).display());
+            return Err(Error::new(ErrorKind::Damaged, message));
+        };
+        let receipt = Receipt {
+            snapshot_id: descriptor.id,
+            worktree_id: descriptor.worktree,
+            created_at: descriptor.created_at,
+            completed_at: self.repo.machine.now().wall,
+            engine: descriptor.engine,
+            descriptor_checksum: descriptor.checksum,
+            payload_root_hash: descriptor.root_hash,
+            number,
+            chain: chain.to_owned(),
+            parent: descriptor.parent,
+        };
+        publish_new(&*self.repo.disk, &path, &receipt.to_bytes(), FILE_MODE).at("write", &self.repo.path, &path)?;
+        Ok(())
+    }
+
+    pub(crate) fn sync_receipts(&self) -> Result<(), Error> {
+        self.repo.disk.sync_dir(SNAPSHOTS).at("sync", &self.repo.path, SNAPSHOTS)
+    }
+
+    /// Where the worktree is, as far as that is known outside of the chain: its configuration says so, unless a later link published
+    /// something, and whoever did couldn't note that any more.
+    pub(crate) fn noted_head(&self) -> Option<SnapshotId> {
+        let config = self.repo.config(&self.name).ok().flatten()?;
+        let noted = config.head().and_then(SnapshotId::parse);
+        let later =
+            self.repo.receipts_of(&self.name).ok()?.into_iter().filter(|receipt| receipt.number > config.head_slot());
+        later.max_by_key(|receipt| receipt.number).map(|receipt| receipt.snapshot_id).or(noted)
+    }
+
+    /// Notes where the worktree is, durably: that survives the chain. `number`: the link that says so.
+    pub(crate) fn note_head(&self, head: &Head, number: u64) -> Result<(), Error> {
+        let _inside = self.repo.inside()?;
+        let Some(config) = self.repo.config(&self.name)? else { return Ok(()) };
+        // Whoever is late doesn't bring an older one back.
+        if config.head_slot() >= number {
+            return Ok(());
+        }
+        self.repo.replace_config(&self.name, &config.with_head(head.id().map(SnapshotId::as_str), number))
+    }
+}

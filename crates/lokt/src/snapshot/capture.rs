@@ -1,0 +1,97 @@
+//! The files of a worktree, copied to where a snapshot's are, durably.
+
+use jiff::Timestamp;
+use lokt_core::snapshot::descriptor::Consistency;
+use lokt_core::snapshot::entry::{Entry, Kind};
+use lokt_core::snapshot::id::SnapshotId;
+use lokt_core::snapshot::manifest::{Header, Manifest};
+use lokt_core::snapshot::risk::{Risk, Skipped};
+
+use super::carry::ignored_in;
+use super::trouble::of_tree;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::lease::Worktree;
+use crate::tree::{self, Control, Reuse, Tree};
+
+/// A copy, durable.
+pub(super) struct Captured {
+    pub(super) at: Timestamp,
+    pub(super) engine: &'static str,
+    pub(super) root_hash: [u8; 32],
+    /// As bytes.
+    pub(super) manifest: Vec<u8>,
+    pub(super) changed: Vec<Vec<u8>>,
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped_count: u64,
+    pub(super) copied_files: u64,
+    pub(super) copied_bytes: u64,
+}
+
+impl Worktree {
+    /// Copies everything to the place of snapshot `id`.
+    pub(super) fn capture(
+        &self,
+        id: &SnapshotId,
+        consistency: Consistency,
+        control: &Control<'_>,
+    ) -> Result<Captured, Error> {
+        let place = self.repo.files_of(&self.name);
+        let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
+        let source = Tree::open(&place).at("open", &place, "")?;
+        let before = self.snapshot_before()?;
+        let reuse = before.as_ref().map(|(of, manifest)| (self.repo.tree_of(of), manifest));
+        let reuse = reuse.as_ref().map(|(tree, manifest)| Reuse { tree, manifest });
+        let into = self.repo.tree_of(id);
+        let captured = tree::capture(&source, &ignore, &into, consistency, reuse, control).map_err(of_tree)?;
+        captured.copied.sync(control).map_err(of_tree)?;
+        let at = self.repo.machine.now().wall;
+        let tree::Captured { copied, scan, trusted, changed } = captured;
+        let scanned_at = scan.at;
+        let manifest = Manifest { header: Header { scanned_at, trusted }, entries: copied.entries };
+        let odd =
+            |why: String| Error::new(ErrorKind::Unusable, format!("{} can't be described: {why}", place.display()));
+        let lost: Vec<_> = copied.lost.iter().map(|lost| (&*lost.path, String::from_utf8_lossy(&lost.what))).collect();
+        let lost = lost.iter().map(|(path, what)| (*path, &**what));
+        let skipped = scan.skipped.iter().map(|skipped| (&*skipped.path, skipped.kind));
+        let (skipped, skipped_count) = Skipped::list(skipped.chain(lost));
+        let (files, bytes) = volume(&manifest.entries);
+        Ok(Captured {
+            at,
+            engine: copied.engine,
+            root_hash: manifest.root_hash().map_err(odd)?,
+            files,
+            bytes,
+            manifest: manifest.to_bytes().map_err(odd)?,
+            changed,
+            skipped,
+            skipped_count,
+            copied_files: copied.copied_files,
+            copied_bytes: copied.copied_bytes,
+        })
+    }
+
+    /// The snapshot that the worktree is at, with its manifest, if files that haven't changed since can be taken from it.
+    fn snapshot_before(&self) -> Result<Option<(SnapshotId, Manifest)>, Error> {
+        let Some(head) = self.head()? else { return Ok(None) };
+        let Some(listed) = self.repo.listed(&head)? else { return Ok(None) };
+        // What is damaged is of no use here; the new snapshot is whole without it.
+        let manifest = self.repo.stored_manifest(&listed).unwrap_or_default();
+        Ok(manifest.filter(|manifest| manifest.header.trusted).map(|manifest| (head, manifest)))
+    }
+}
+
+impl Captured {
+    /// What a snapshot says that isn't promised to be of one moment.
+    pub(super) fn risk(&self, consistency: Consistency) -> Option<Risk> {
+        (consistency == Consistency::BestEffort).then(|| Risk::new(self.changed.iter().map(Vec::as_slice)))
+    }
+}
+
+/// How many files these are, and how many bytes.
+pub(super) fn volume(entries: &[Entry]) -> (u64, u64) {
+    let size = |entry: &Entry| if let Kind::File { size, .. } = entry.kind { size } else { 0 };
+    let files = entries.iter().filter(|entry| !matches!(entry.kind, Kind::Dir)).count();
+    (files as u64, entries.iter().map(size).sum())
+}

@@ -1,0 +1,209 @@
+//! A snapshot is taken: copied under its own name, where nobody sees it; proven to be what was there; made durable; and only then made
+//! visible, by a link that can be added only while the token is still the one.
+
+use std::io;
+
+use lokt_core::lease::state::Head;
+use lokt_core::snapshot::descriptor::{Descriptor, Schema};
+use lokt_core::snapshot::hash::{BLAKE3, Hash, SHA256};
+use lokt_core::snapshot::id::SnapshotId;
+use lokt_core::snapshot::intent::Operation;
+
+use super::answers::{SnapshotWish, Snapshotting, Taken};
+use super::capture::Captured;
+use super::intents::{Announced, Plan};
+use super::keeper::Mandate;
+use super::places::{DESCRIPTORS, SNAPSHOTS, descriptor_file, manifest_file};
+use crate::error::{At as _, Error, ErrorKind};
+use crate::lease::{Reading, TokenCheck, Worktree};
+use crate::locks::Said;
+use crate::repo::{FILE_MODE, Repository};
+use crate::sys::payload;
+use crate::tree::Control;
+
+impl Worktree {
+    /// Takes a snapshot.
+    pub fn snapshot(&self, wish: &SnapshotWish<'_>, control: &Control<'_>) -> Result<Said<Snapshotting>, Error> {
+        let mandate = match Mandate::get(self, wish.acting, "snapshot create")? {
+            Ok(mandate) => mandate,
+            Err(refusal) => {
+                let warnings = self.note_denied("snapshot_denied", &refusal, "");
+                return Ok(Said { value: Snapshotting::Denied(refusal), warnings });
+            }
+        };
+        let taken = mandate.during(control.halt, || self.take_snapshot(wish, mandate.token, control));
+        let mut warnings = mandate.end();
+        let value = taken?;
+        warnings.extend(match &value {
+            Snapshotting::Denied(refusal) => self.note_denied("fencing_failed", refusal, ""),
+            _ => self.tidy(),
+        });
+        Ok(Said { value, warnings })
+    }
+
+    fn take_snapshot(
+        &self,
+        wish: &SnapshotWish<'_>,
+        token: Option<u64>,
+        control: &Control<'_>,
+    ) -> Result<Snapshotting, Error> {
+        let repo = &self.repo;
+        let _gc = repo.keep_gc_away()?;
+        let began = repo.machine.now().wall;
+        let random = repo.random()?;
+        let id = SnapshotId::new(
+            u64::try_from(began.as_millisecond()).unwrap_or(0),
+            u32::try_from(random & 0xffff_ffff).unwrap_or(0),
+        );
+        repo.make_place(SNAPSHOTS)?;
+        repo.make_place(DESCRIPTORS)?;
+        let name = format!("snapshot-{id}");
+        let plan =
+            Plan { operation: Operation::Snapshot, name: &name, snapshot_id: &id, worktree: self.name.as_str(), token };
+        let draft = Draft { repo, id: &id, announced: Some(repo.announce_intent(&plan)?) };
+        let captured = match self.capture(&id, wish.consistency, control) {
+            Ok(captured) => captured,
+            Err(error) => return self.given_up(error, token),
+        };
+        draft.write_manifest(&captured)?;
+        let mut descriptor = None;
+        let decided = self.publish_snapshot(token, &id, &mut |parent| {
+            let described = self.description(wish, &id, &captured, parent, token).sealed();
+            draft.write_descriptor(&described)?;
+            descriptor = Some(described);
+            Ok(())
+        });
+        let decided = match decided {
+            Ok(Ok(decided)) => decided,
+            Ok(Err(refusal)) => return Ok(Snapshotting::Denied(Box::new(refusal))),
+            Err(error) => {
+                // The link may be there although something failed after it.
+                if self.is_published(&id) != Some(false) {
+                    draft.leave();
+                }
+                return Err(error);
+            }
+        };
+        // From here on it is there, whatever happens to us.
+        let announced = draft.published();
+        let told = self
+            .write_receipt(&id, &decided.chain, decided.number)
+            .and_then(|()| self.sync_receipts())
+            .and_then(|()| self.note_head(&Head::Snapshot(id.clone()), decided.number));
+        drop(announced);
+        told.map_err(|error| {
+            error.hint(format!("snapshot {id} is published; the next command finishes what is missing"))
+        })?;
+        let descriptor = descriptor.expect("it was described before it was published");
+        let Captured { copied_files, copied_bytes, .. } = captured;
+        Ok(Snapshotting::Taken(Box::new(Taken { descriptor, copied_files, copied_bytes })))
+    }
+
+    /// Copying came to nothing. If the lease was lost meanwhile, that is the answer: whoever has it now may have emptied what we wrote.
+    fn given_up(&self, error: Error, token: Option<u64>) -> Result<Snapshotting, Error> {
+        if let Some(token) = token
+            && let Ok(TokenCheck::Denied(refusal)) = self.check(token)
+        {
+            return Ok(Snapshotting::Denied(refusal));
+        }
+        if error.kind() == ErrorKind::Halted { Ok(Snapshotting::Interrupted) } else { Err(error) }
+    }
+
+    /// Is it, as far as the chain says? `None`: that can't be told.
+    fn is_published(&self, id: &SnapshotId) -> Option<bool> {
+        match self.read_chain() {
+            Ok(Reading::Born(links)) => Some(self.vouched_by(&links).pending.contains(id)),
+            _ => None,
+        }
+    }
+
+    fn description(
+        &self,
+        wish: &SnapshotWish<'_>,
+        id: &SnapshotId,
+        captured: &Captured,
+        parent: Option<&SnapshotId>,
+        token: Option<u64>,
+    ) -> Descriptor {
+        Descriptor {
+            id: id.clone(),
+            worktree: self.name.to_string(),
+            parent: parent.cloned(),
+            created_at: captured.at,
+            note: wish.note.clone(),
+            engine: captured.engine.to_owned(),
+            consistency: wish.consistency,
+            token,
+            root_hash: Hash::new(BLAKE3, &captured.root_hash),
+            checksum: Hash::new(SHA256, &[]),
+            checksum_valid: false,
+            integrity_state: "verified".into(),
+            risk: captured.risk(wish.consistency),
+            files: Some(captured.files),
+            bytes: Some(captured.bytes),
+            skipped: captured.skipped.clone(),
+            skipped_count: captured.skipped_count,
+            isolation: self.isolation(),
+            schema: Schema::Lokt,
+        }
+    }
+}
+
+/// A snapshot that nobody sees yet; dropping removes it.
+struct Draft<'r> {
+    repo: &'r Repository,
+    id: &'r SnapshotId,
+    announced: Option<Announced<'r>>,
+}
+
+impl<'r> Draft<'r> {
+    fn write_manifest(&self, captured: &Captured) -> Result<(), Error> {
+        let path = manifest_file(self.id);
+        let file = self.repo.disk.create_as(&path, &captured.manifest, FILE_MODE);
+        file.and_then(|file| file.sync()).at("write", &self.repo.path, &path)?;
+        self.repo.disk.sync_dir(SNAPSHOTS).at("sync", &self.repo.path, SNAPSHOTS)
+    }
+
+    /// Nobody reads it yet, so it may be written again.
+    fn write_descriptor(&self, descriptor: &Descriptor) -> Result<(), Error> {
+        self.repo.replace_file(DESCRIPTORS, &descriptor_file(self.id), &descriptor.to_bytes())
+    }
+
+    /// It is there now.
+    fn published(mut self) -> Option<Announced<'r>> {
+        self.announced.take()
+    }
+
+    /// Nobody knows whether it is there: whoever finds what is left can find out.
+    fn leave(mut self) {
+        if let Some(announced) = self.announced.take() {
+            announced.leave();
+        }
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        let Some(announced) = self.announced.take() else { return };
+        // What can't be removed now is left to whoever finds the intent.
+        match self.repo.scrap(self.id) {
+            Ok(()) => drop(announced),
+            Err(_) => announced.leave(),
+        }
+    }
+}
+
+impl Repository {
+    /// Removes everything of a snapshot that was never visible, and can't become so.
+    pub(crate) fn scrap(&self, id: &SnapshotId) -> Result<(), Error> {
+        // What would make it visible goes first.
+        for file in [descriptor_file(id), manifest_file(id)] {
+            self.disk.remove(&file).at("remove", &self.path, &file)?;
+        }
+        let tree = self.tree_of(id);
+        match payload::destroy(&tree) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done.at("remove", &tree, ""),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Two trees, compared: of snapshots, or the one that a worktree has now.
+
+use std::cmp::Ordering;
+use std::path::Path;
+
+use lokt_core::snapshot::descriptor::Schema;
+use lokt_core::snapshot::entry::{Entry, Kind};
+use lokt_core::snapshot::hash::{BLAKE3, Hash};
+use lokt_core::snapshot::ignore::Ignore;
+use lokt_core::snapshot::manifest::{Header, Manifest};
+use lokt_core::snapshot::payload::READY;
+
+use super::answers::{Difference, Listed};
+use super::carry::ignored_in;
+use super::catalog::Catalog;
+use super::places::manifest_file;
+use super::trouble::of_tree;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::lease::Worktree;
+use crate::repo::Repository;
+use crate::sys::disk;
+use crate::tree::{self, Control, HashOptions, Known, Names, Tree, TreeError};
+
+/// No manifest is longer: that would be ten million files.
+const MANIFEST_BYTES_MAX: usize = 4 << 30;
+
+impl Repository {
+    /// What is in a snapshot. One of `jvs` has no manifest; its files are read.
+    pub(super) fn manifest_of(&self, listed: &Listed, control: &Control<'_>) -> Result<Manifest, Error> {
+        let id = &listed.descriptor.id;
+        if let Some(manifest) = self.stored_manifest(listed)? {
+            return Ok(manifest);
+        }
+        let tree = self.tree_of(id);
+        let mut manifest = read_tree(&tree, &Ignore::default(), Names::Links, None, control).map_err(of_tree)?;
+        // What that program put there is no file of the user's.
+        manifest.entries.retain(|entry| entry.path != READY);
+        Ok(manifest)
+    }
+
+    /// The manifest, if it has one, and it is the one that its description vouches for.
+    pub(super) fn stored_manifest(&self, listed: &Listed) -> Result<Option<Manifest>, Error> {
+        let path = manifest_file(&listed.descriptor.id);
+        let shown = || self.path.join(&path).display().to_string();
+        let damaged = |why: &str| {
+            let message = format!("{} {why}", shown());
+            Error::new(ErrorKind::PayloadMismatch, message)
+                .hint("`lokt snapshot verify --all` says what else is damaged")
+        };
+        if listed.descriptor.schema != Schema::Lokt {
+            return Ok(None);
+        }
+        let content = match self.disk.read(&path, MANIFEST_BYTES_MAX).at("read", &self.path, &path)? {
+            disk::Entry::File(content) => content,
+            disk::Entry::Missing => return Err(damaged("is missing")),
+            disk::Entry::NotRegular(kind) => return Err(damaged(&format!("is {kind}"))),
+            disk::Entry::TooBig(_) => return Err(damaged("is too long")),
+        };
+        let manifest = Manifest::parse(&content.bytes).map_err(|why| damaged(&format!("is damaged: {why}")))?;
+        let root_hash = manifest.root_hash().map_err(|why| damaged(&format!("is damaged: {why}")))?;
+        if listed.descriptor.root_hash != Hash::new(BLAKE3, &root_hash) {
+            return Err(damaged("isn't the one that the snapshot was published with"));
+        }
+        Ok(Some(manifest))
+    }
+
+    /// What it takes from one snapshot to another.
+    pub fn compare(&self, from: &Listed, to: &Listed, control: &Control<'_>) -> Result<Option<Difference>, Error> {
+        unless_halted(self.compare_both(from, to, control))
+    }
+
+    fn compare_both(&self, from: &Listed, to: &Listed, control: &Control<'_>) -> Result<Difference, Error> {
+        let (from, to) = (self.manifest_of(from, control)?, self.manifest_of(to, control)?);
+        Ok(between(&from.entries, &to.entries))
+    }
+
+    /// What it takes from a snapshot to what a worktree has now.
+    pub fn compare_with(
+        &self,
+        from: &Listed,
+        worktree: &Worktree,
+        control: &Control<'_>,
+    ) -> Result<Option<Difference>, Error> {
+        unless_halted(self.compare_with_tree(from, worktree, control))
+    }
+
+    pub(super) fn compare_with_tree(
+        &self,
+        from: &Listed,
+        worktree: &Worktree,
+        control: &Control<'_>,
+    ) -> Result<Difference, Error> {
+        let manifest = self.manifest_of(from, control)?;
+        let now = worktree.files_now(Some(&manifest), control)?;
+        Ok(between(&manifest.entries, &now.entries))
+    }
+}
+
+impl Worktree {
+    /// What the worktree has that no snapshot does, as far as is known: compared with the one that it is at.
+    pub(super) fn unsaved(&self, control: &Control<'_>) -> Result<Difference, Error> {
+        let catalog: Catalog = self.repo.catalog()?;
+        let head = catalog.heads.get(&self.name).and_then(|id| catalog.get(id));
+        if let Some(head) = head {
+            return self.repo.compare_with_tree(head, self, control);
+        }
+        let now = self.files_now(None, control)?;
+        // An empty directory is no work of anybody's.
+        let added = now.entries.into_iter().map(|entry| entry.path).filter(|path| !path.is_empty()).collect();
+        Ok(Difference { added, ..Difference::default() })
+    }
+
+    fn files_now(&self, known: Option<&Manifest>, control: &Control<'_>) -> Result<Manifest, Error> {
+        let place = self.repo.files_of(&self.name);
+        let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
+        read_tree(&place, &ignore, Names::Links, known, control).map_err(of_tree)
+    }
+}
+
+/// Everything that is in a directory now. `before`: an earlier look at the same one.
+pub(super) fn read_tree(
+    path: &Path,
+    ignore: &Ignore,
+    names: Names,
+    before: Option<&Manifest>,
+    control: &Control<'_>,
+) -> Result<Manifest, TreeError> {
+    let failed = |error| TreeError::Io { what: "open", path: path.to_owned(), error };
+    let tree = Tree::open(path).map_err(failed)?;
+    let known = Known::default();
+    let hashed = tree::hash_tree(&tree, ignore, &HashOptions { names, known: &known, since: before }, control)?;
+    let scanned_at = hashed.scanned_at;
+    Ok(Manifest { header: Header { scanned_at, trusted: false }, entries: hashed.entries })
+}
+
+/// `None`: it was told to stop.
+fn unless_halted(difference: Result<Difference, Error>) -> Result<Option<Difference>, Error> {
+    match difference {
+        Ok(difference) => Ok(Some(difference)),
+        Err(error) if error.kind() == ErrorKind::Halted => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Difference {
+    /// The way back.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self { added: self.removed, removed: self.added, ..self }
+    }
+}
+
+/// What it takes from `old` to `new`; both are sorted by path.
+pub(super) fn between(old: &[Entry], new: &[Entry]) -> Difference {
+    let mut difference = Difference::default();
+    let (mut at_old, mut at_new) = (old.iter().peekable(), new.iter().peekable());
+    loop {
+        let order = match (at_old.peek(), at_new.peek()) {
+            (None, None) => return difference,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(one), Some(other)) => one.path.cmp(&other.path),
+        };
+        match order {
+            Ordering::Less => difference.removed.extend(at_old.next().map(|entry| entry.path.clone())),
+            Ordering::Greater => difference.added.extend(at_new.next().map(|entry| entry.path.clone())),
+            Ordering::Equal => {
+                let (Some(one), Some(other)) = (at_old.next(), at_new.next()) else { return difference };
+                if one.kind != other.kind {
+                    difference.modified.push(one.path.clone());
+                } else if is_touched(one, other) {
+                    difference.touched.push(one.path.clone());
+                }
+            }
+        }
+    }
+}
+
+/// The time of a directory tells what came and went in it, which is told by itself.
+fn is_touched(one: &Entry, other: &Entry) -> bool {
+    let has_time = !matches!(one.kind, Kind::Dir);
+    one.mode != other.mode || one.xattrs != other.xattrs || (has_time && one.mtime != other.mtime)
+}

@@ -1,0 +1,221 @@
+//! What goes. Planned from what is there, planned again before anything is touched, and moved away in steps that whoever comes next can
+//! finish. What was moved away is deleted an hour later: who reads it now can read on.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lokt_core::name::LockName;
+use lokt_core::snapshot::descriptor::Descriptor;
+use lokt_core::snapshot::gc::{Plan, Retention, Roots, plan};
+use lokt_core::snapshot::id::SnapshotId;
+use lokt_core::snapshot::tombstone::{GcState, Tombstone};
+use lokt_core::time::millis_between;
+use serde_json::Map;
+
+use super::catalog::{BYTES_MAX, Catalog};
+use super::places::{DESCRIPTORS, SNAPSHOTS, TOMBSTONES, descriptor_file, manifest_file, receipt_file};
+use crate::error::{At as _, Error};
+use crate::locks::Said;
+use crate::repo::{FILE_MODE, MAIN, Repository, TRASH};
+use crate::sys::disk::Entry;
+use crate::sys::look::look;
+use crate::sys::payload;
+
+/// What is in the trash is deleted after so long.
+const TRASH_MS: i64 = 3_600_000;
+/// Those who make or use snapshots are waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What `gc` is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GcWish {
+    /// What is kept, beside what is kept anyway.
+    pub retention: Retention,
+    /// Delete at once what goes, and what is in the trash.
+    pub at_once: bool,
+}
+
+/// What `gc` did.
+#[derive(Debug)]
+pub struct GcDone {
+    /// What was to go.
+    pub plan: Plan,
+    /// What went.
+    pub removed: Vec<SnapshotId>,
+    /// What could not be removed, and why.
+    pub failed: Vec<(SnapshotId, String)>,
+    /// So many entries of the trash were deleted.
+    pub emptied: u64,
+    /// So many are still there, for at most an hour.
+    pub in_trash: u64,
+}
+
+impl Repository {
+    /// What would go.
+    pub fn gc_plan(&self, retention: Retention) -> Result<Plan, Error> {
+        let catalog = self.catalog()?;
+        self.plan_for(&catalog, retention)
+    }
+
+    fn plan_for(&self, catalog: &Catalog, retention: Retention) -> Result<Plan, Error> {
+        let bases = self.worktree_names()?.into_iter().filter_map(|name| self.base_of(&name));
+        // What can't be used is evidence; and whatever it was made from is, too.
+        let spoiled = catalog.spoiled.iter().map(|spoiled| spoiled.id.clone());
+        let roots = Roots {
+            heads: catalog.heads.values().cloned().collect(),
+            bases: bases.collect(),
+            pins: catalog
+                .snapshots
+                .iter()
+                .filter(|listed| listed.pinned)
+                .map(|listed| listed.descriptor.id.clone())
+                .collect(),
+            refs: self.references()?.into_values().collect(),
+            running: self.running()?.into_iter().chain(self.pending()?).chain(spoiled).collect(),
+        };
+        Ok(plan(&catalog.lineage(), retention, &roots, self.machine.now().wall))
+    }
+
+    /// What the chains vouch for: its receipt may not be there yet.
+    fn pending(&self) -> Result<Vec<SnapshotId>, Error> {
+        Ok(self.vouched()?.into_values().flat_map(|vouched| vouched.pending).collect())
+    }
+
+    fn base_of(&self, name: &LockName) -> Option<SnapshotId> {
+        self.config(name).ok().flatten()?.base().and_then(SnapshotId::parse)
+    }
+
+    /// Lets go what the plan says that it goes.
+    pub fn gc_run(&self, wish: &GcWish) -> Result<Said<GcDone>, Error> {
+        let alone = self.be_alone(PATIENCE)?;
+        let catalog = self.catalog()?;
+        let plan = self.plan_for(&catalog, wish.retention)?;
+        let mut done = GcDone { plan, removed: Vec::new(), failed: Vec::new(), emptied: 0, in_trash: 0 };
+        for id in self.half_collected()? {
+            let _ = self.collect(&id, "gc, finished");
+        }
+        for id in done.plan.candidates.iter().map(|node| node.id.clone()) {
+            match self.collect(&id, "gc") {
+                Ok(()) => done.removed.push(id),
+                Err(error) => done.failed.push((id, error.to_string())),
+            }
+        }
+        drop(alone);
+        let mut warnings = Vec::new();
+        if !done.removed.is_empty() {
+            let ids: Vec<&str> = done.removed.iter().map(SnapshotId::as_str).collect();
+            let details: Map<_, _> = [("removed".to_owned(), ids.into())].into_iter().collect();
+            warnings.extend(self.note("gc_run", &LockName::new(MAIN).expect("it is a good name"), details));
+        }
+        warnings.extend(self.empty_trash(wish.at_once, &mut done)?);
+        Ok(Said { value: done, warnings })
+    }
+
+    /// Those that somebody began to remove.
+    pub(crate) fn half_collected(&self) -> Result<Vec<SnapshotId>, Error> {
+        let mut half = Vec::new();
+        for id in self.ids_in(TOMBSTONES, ".json")? {
+            let path = format!("{TOMBSTONES}/{id}.json");
+            if let Entry::File(content) = self.disk.read(&path, BYTES_MAX).at("read", &self.path, &path)?
+                && Tombstone::parse(&content.bytes).is_ok_and(|tombstone| tombstone.state == GcState::Marked)
+            {
+                half.push(id);
+            }
+        }
+        Ok(half)
+    }
+
+    /// Moves a snapshot into the trash. Each step may have been done before. First it is said that it goes, then it is no longer visible,
+    /// then its parts go.
+    pub(crate) fn collect(&self, id: &SnapshotId, reason: &str) -> Result<(), Error> {
+        self.bury(id, GcState::Marked, reason)?;
+        let receipt = receipt_file(id);
+        self.disk.remove(&receipt).at("remove", &self.path, &receipt)?;
+        self.disk.sync_dir(SNAPSHOTS).at("sync", &self.path, SNAPSHOTS)?;
+        let place = format!("{TRASH}/collected-{id}-{:032x}", self.random()?);
+        self.make_place(TRASH)?;
+        self.make_place(&place)?;
+        for (file, name) in [(descriptor_file(id), "descriptor.json"), (manifest_file(id), "manifest")] {
+            match self.disk.rename(&file, &format!("{place}/{name}")) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                done => done.at("move away", &self.path, &file)?,
+            }
+        }
+        self.disk.sync_dir(DESCRIPTORS).at("sync", &self.path, DESCRIPTORS)?;
+        let tree = self.tree_of(id);
+        // Its `..` changes, so it must be writable.
+        payload::make_writable(&tree).at("move away", &tree, "")?;
+        match payload::move_new(&tree, &self.path.join(&place).join("tree")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done.at("move away", &tree, "")?,
+        }
+        self.bury(id, GcState::Committed, reason)
+    }
+
+    fn bury(&self, id: &SnapshotId, state: GcState, reason: &str) -> Result<(), Error> {
+        self.make_place(TOMBSTONES)?;
+        let path = format!("{TOMBSTONES}/{id}.json");
+        let known = |path: &str| match self.disk.read(path, BYTES_MAX).at("read", &self.path, path)? {
+            Entry::File(content) => Ok(Some(content.bytes)),
+            _ => Ok::<_, Error>(None),
+        };
+        // Where it was in the line is needed when it is gone.
+        let before = known(&path)?.and_then(|bytes| Tombstone::parse(&bytes).ok());
+        let descriptor = known(&descriptor_file(id))?.and_then(|bytes| Descriptor::parse(&bytes).ok());
+        let of_descriptor = descriptor.map(|of| (Some(of.worktree), of.parent, of.bytes));
+        let of_before = before.map(|of| (of.worktree_id, of.parent, of.bytes));
+        let (worktree_id, parent, bytes) = of_descriptor.or(of_before).unwrap_or_default();
+        let tombstone = Tombstone {
+            snapshot_id: id.clone(),
+            worktree_id,
+            parent,
+            state,
+            deleted_at: Some(self.machine.now().wall),
+            reason: Some(reason.to_owned()),
+            bytes,
+        };
+        self.replace_file(TOMBSTONES, &path, &tombstone.to_bytes())
+    }
+
+    /// Replaces a small file of `.jvs`, durably.
+    pub(crate) fn replace_file(&self, dir: &str, path: &str, bytes: &[u8]) -> Result<(), Error> {
+        let temp = format!("{dir}/.lokt-{:032x}.tmp", self.random()?);
+        let written = self.disk.create_as(&temp, bytes, FILE_MODE).and_then(|file| file.sync());
+        let replaced = written.and_then(|()| self.disk.rename(&temp, path));
+        replaced.inspect_err(|_| drop(self.disk.remove(&temp))).at("write", &self.path, path)?;
+        self.disk.sync_dir(dir).at("sync", &self.path, dir)
+    }
+
+    /// Deletes what is in the trash for long enough, or everything.
+    fn empty_trash(&self, at_once: bool, done: &mut GcDone) -> Result<Vec<String>, Error> {
+        let clock = self.disk.file_clock().ok().flatten();
+        let mut warnings = Vec::new();
+        for name in self.disk.list(TRASH).at("list", &self.path, TRASH)? {
+            let path = self.path.join(TRASH).join(&name);
+            if !at_once && !is_old(&path, clock) {
+                done.in_trash += 1;
+                continue;
+            }
+            match payload::destroy(&path) {
+                Ok(()) => done.emptied += 1,
+                Err(error) => {
+                    done.in_trash += 1;
+                    warnings.push(format!("{} was not deleted: {error}", path.display()));
+                }
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// Where something is until it is deleted.
+    pub fn trash(&self) -> PathBuf {
+        self.path.join(TRASH)
+    }
+}
+
+fn is_old(path: &std::path::Path, clock: Option<Timestamp>) -> bool {
+    let (Ok(Some(found)), Some(now)) = (look(path), clock) else { return false };
+    millis_between(found.changed, now) > TRASH_MS
+}

@@ -1,0 +1,36 @@
+//! Whoever makes or uses a snapshot keeps `gc` away meanwhile. That saves work and errors, nothing depends on it: what is being made or
+//! restored is known from its intent, too.
+
+use std::time::Duration;
+
+use super::places::GC;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::repo::Repository;
+use crate::sys::shared_lock::{Having, SharedLock};
+
+/// `gc` is at work for as long as it takes to move directories.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Repository {
+    /// Keeps `gc` away until it is dropped.
+    pub(crate) fn keep_gc_away(&self) -> Result<SharedLock, Error> {
+        self.gc_lock(Having::Together, PATIENCE)?.ok_or_else(|| {
+            let message = format!("snapshots of {} are being removed", self.top.display());
+            Error::new(ErrorKind::Busy, message).hint("`lokt snapshot gc` takes a moment; try again")
+        })
+    }
+
+    /// Waits until nobody makes or uses a snapshot.
+    pub(crate) fn be_alone(&self, patience: Duration) -> Result<SharedLock, Error> {
+        self.gc_lock(Having::Alone, patience)?.ok_or_else(|| {
+            let message = format!("somebody makes or restores a snapshot of {}", self.top.display());
+            Error::new(ErrorKind::Busy, message).hint("try again when that is done")
+        })
+    }
+
+    fn gc_lock(&self, having: Having, patience: Duration) -> Result<Option<SharedLock>, Error> {
+        self.make_place(GC)?;
+        let file = self.path.join(GC).join("mutex");
+        SharedLock::take(&file, having, patience).at("lock", &file, "")
+    }
+}

@@ -1,0 +1,103 @@
+//! Under what a long piece of work is done: a lease that gets more time while it goes on, a token that somebody else sees to, or nothing,
+//! where everybody may write.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use lokt_core::lease::config::Isolation;
+use lokt_core::lease::session::Session;
+
+use super::answers::Acting;
+use crate::error::Error;
+use crate::lease::{Keeping, Lease, LeaseRefusal, TokenCheck, Worktree};
+use crate::repo::{Asked, Leased};
+
+/// A renewal is due when this part of the lease has passed.
+const RENEWED_AT: u64 = 3;
+
+/// The lease that work is done under.
+pub(super) struct Mandate<'a> {
+    worktree: &'a Worktree,
+    pub(super) token: Option<u64>,
+    /// Who may renew it, and the lease as it was last.
+    kept: Option<(Session, Lease)>,
+    /// Taken for this work alone.
+    leased: Option<Leased<'a>>,
+}
+
+impl<'a> Mandate<'a> {
+    /// Finds out whether `acting` may change the worktree; what for is for those who ask who holds it.
+    pub(super) fn get(
+        worktree: &'a Worktree,
+        acting: Acting<'_>,
+        what_for: &str,
+    ) -> Result<Result<Self, Box<LeaseRefusal>>, Error> {
+        let nobody = Self { worktree, token: None, kept: None, leased: None };
+        if worktree.isolation() == Isolation::Shared {
+            return Ok(Ok(nobody));
+        }
+        match acting {
+            // Asking for more time is asking whether it is ours, and there is time enough to begin with.
+            Acting::Session(session) => Ok(match worktree.keep(session, None)? {
+                Keeping::Denied(refusal) => Err(refusal),
+                Keeping::Renewed(lease) => {
+                    let token = Some(lease.token.get());
+                    Ok(Self { token, kept: Some((session.clone(), *lease)), ..nobody })
+                }
+            }),
+            Acting::Token(token) => Ok(match worktree.check(token)? {
+                TokenCheck::Denied(refusal) => Err(refusal),
+                TokenCheck::Current(_) => Ok(Self { token: Some(token), ..nobody }),
+            }),
+            Acting::Acquire => Ok(match Leased::take(worktree, what_for, Asked::ByUser)? {
+                Err(refusal) => Err(refusal),
+                Ok(leased) => {
+                    let (token, kept) = (leased.token(), leased.kept());
+                    Ok(Self { token, kept, leased: Some(leased), ..nobody })
+                }
+            }),
+        }
+    }
+
+    /// Does the work, and sees to it that the lease doesn't end meanwhile. If it is lost, `halt` is told: going on is of no use then.
+    pub(super) fn during<T>(&self, halt: &AtomicBool, work: impl FnOnce() -> T) -> T {
+        let Some((session, lease)) = &self.kept else { return work() };
+        let done = (Mutex::new(false), Condvar::new());
+        thread::scope(|scope| {
+            let renewing = thread::Builder::new().spawn_scoped(scope, || {
+                let mut lease = lease.clone();
+                while !is_done_within(&done, lease.record.policy.lease_ms / RENEWED_AT) {
+                    match self.worktree.keep(session, Some(&lease)) {
+                        Ok(Keeping::Renewed(longer)) => lease = *longer,
+                        Ok(Keeping::Denied(_)) => {
+                            halt.store(true, Ordering::Relaxed);
+                            return;
+                        }
+                        // Another attempt may have more luck; if not, the link that counts is refused.
+                        Err(_) => {}
+                    }
+                }
+            });
+            let result = work();
+            let (flag, bell) = &done;
+            *flag.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+            bell.notify_all();
+            // Where no thread could be had the lease lasts as long as it does.
+            drop(renewing);
+            result
+        })
+    }
+
+    /// Gives back what was taken for this work alone.
+    pub(super) fn end(self) -> Vec<String> {
+        self.leased.map(Leased::release).unwrap_or_default()
+    }
+}
+
+fn is_done_within((flag, bell): &(Mutex<bool>, Condvar), ms: u64) -> bool {
+    let flag = flag.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let waited = bell.wait_timeout_while(flag, Duration::from_millis(ms.max(10)), |done| !*done);
+    *waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
+}

@@ -1,0 +1,234 @@
+//! A snapshot comes back: in a worktree of its own, or in the place of the files that a worktree has now.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use lokt_core::lease::state::Head;
+use lokt_core::name::LockName;
+use lokt_core::snapshot::id::SnapshotId;
+use lokt_core::snapshot::intent::Operation;
+
+use super::answers::{Acting, InPlace, Listed, Restored, Restoring, Unfolding};
+use super::capture::volume;
+use super::intents::{Announced, Plan};
+use super::keeper::Mandate;
+use super::places::RESTORES;
+use super::swap::{Swapped, inode_of};
+use super::trouble::of_tree;
+use crate::error::{At as _, Error, ErrorKind};
+use crate::lease::{TokenCheck, Worktree};
+use crate::locks::Said;
+use crate::repo::{Changing, Repository};
+use crate::sys::look::may_write;
+use crate::sys::payload;
+use crate::tree::{self, Control};
+
+/// A copy of a snapshot's files that nobody uses yet; dropping removes it.
+struct Unfolded<'r> {
+    path: Option<PathBuf>,
+    files: u64,
+    bytes: u64,
+    _announced: Announced<'r>,
+}
+
+impl Drop for Unfolded<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            // What can't be removed is found by `doctor`.
+            let _ = payload::destroy(&path);
+        }
+    }
+}
+
+impl Worktree {
+    /// Puts the files of a snapshot in the place of those that are there.
+    pub fn restore_in_place(
+        &self,
+        listed: &Listed,
+        acting: Acting<'_>,
+        how: InPlace,
+        control: &Control<'_>,
+    ) -> Result<Said<Restoring>, Error> {
+        let mandate = match Mandate::get(self, acting, "snapshot restore")? {
+            Ok(mandate) => mandate,
+            Err(refusal) => {
+                let warnings = self.note_denied("restore_denied", &refusal, "");
+                return Ok(Said { value: Restoring::Denied(refusal), warnings });
+            }
+        };
+        let restored = mandate.during(control.halt, || self.put_in_place(listed, mandate.token, how, control));
+        let mut warnings = mandate.end();
+        let value = restored?;
+        warnings.extend(match &value {
+            Restoring::Denied(refusal) => self.note_denied("fencing_failed", refusal, ""),
+            _ => self.tidy(),
+        });
+        Ok(Said { value, warnings })
+    }
+
+    fn put_in_place(
+        &self,
+        listed: &Listed,
+        token: Option<u64>,
+        how: InPlace,
+        control: &Control<'_>,
+    ) -> Result<Restoring, Error> {
+        let id = &listed.descriptor.id;
+        let _gc = self.repo.keep_gc_away()?;
+        // What somebody else decided comes first: then it is clear what is there.
+        self.settle_now()?;
+        if how.dry_run {
+            return match self.repo.compare_with_tree(listed, self, control) {
+                // What is in the snapshot and not in the tree is added to the tree.
+                Ok(difference) => Ok(Restoring::Planned(difference.reversed())),
+                Err(error) => self.stopped(error, token),
+            };
+        }
+        if !how.force {
+            match self.unsaved(control) {
+                Ok(difference) if difference.is_empty() => {}
+                Ok(difference) => return Ok(Restoring::Dirty(difference)),
+                Err(error) => return self.stopped(error, token),
+            }
+        }
+        let place = self.repo.files_of(&self.name);
+        for path in [place.parent().unwrap_or(&place), &place] {
+            // Found out now rather than when there is no way back.
+            may_write(path).at("replace", path, "").map_err(|error| error.hint("nothing was changed"))?;
+        }
+        let tree = format!("{}.{}.{:032x}", self.name, token.unwrap_or(0), self.repo.random()?);
+        let mut unfolded = match self.repo.unfold(listed, &tree, self.name.as_str(), token, control) {
+            Ok(unfolded) => unfolded,
+            Err(error) => return self.stopped(error, token),
+        };
+        let new = self.restores().join(&tree);
+        let Some(ino) = inode_of(&new).at("look at", &new, "")? else {
+            return Err(Error::new(ErrorKind::Busy, format!("{} was removed meanwhile", new.display())));
+        };
+        let decided = match self.decide_restore(token, id, &tree, ino) {
+            Ok(Ok(decided)) => decided,
+            Ok(Err(refusal)) => return Ok(Restoring::Denied(Box::new(refusal))),
+            Err(error) => {
+                // It may be decided although something failed after that.
+                unfolded.path = None;
+                return Err(error);
+            }
+        };
+        // From here on it comes back, whatever happens to us.
+        unfolded.path = None;
+        let (decided, restore) = decided;
+        let old_tree = match self.finish_restore(&restore)? {
+            Swapped::Done { old_tree } => old_tree,
+            Swapped::Undone(why) => {
+                // The next link says so, too.
+                self.settle_now()?;
+                let hint = "nothing was changed; `lokt snapshot restore ID --into NAME` needs no exchange";
+                return Err(Error::new(ErrorKind::Unusable, why).hint(hint));
+            }
+        };
+        self.note_head(&Head::Snapshot(id.clone()), decided.number)?;
+        Ok(Restoring::Restored(Box::new(Restored {
+            id: id.clone(),
+            worktree: self.name.clone(),
+            path: place,
+            files: unfolded.files,
+            bytes: unfolded.bytes,
+            old_tree,
+        })))
+    }
+
+    /// Something came to nothing. If the lease was lost meanwhile, that is the answer.
+    fn stopped(&self, error: Error, token: Option<u64>) -> Result<Restoring, Error> {
+        if let Some(token) = token
+            && let Ok(TokenCheck::Denied(refusal)) = self.check(token)
+        {
+            return Ok(Restoring::Denied(refusal));
+        }
+        if error.kind() == ErrorKind::Halted { Ok(Restoring::Interrupted) } else { Err(error) }
+    }
+}
+
+impl Repository {
+    /// Puts the files of a snapshot into a worktree of its own.
+    pub fn restore_into(
+        &self,
+        listed: &Listed,
+        name: &LockName,
+        control: &Control<'_>,
+    ) -> Result<Said<Unfolding>, Error> {
+        let said = |value| Ok(Said { value, warnings: Vec::new() });
+        // Found out before anything is copied; and again when it is.
+        if let Some(other) = self.taken(name)? {
+            return said(Unfolding::Exists(other));
+        }
+        let _gc = self.keep_gc_away()?;
+        let tree = format!("{name}.new.{:032x}", self.random()?);
+        let mut unfolded = match self.unfold(listed, &tree, name.as_str(), None, control) {
+            Ok(unfolded) => unfolded,
+            Err(error) if error.kind() == ErrorKind::Halted => return said(Unfolding::Interrupted),
+            Err(error) => return Err(error),
+        };
+        let id = &listed.descriptor.id;
+        let new = self.path.join(RESTORES).join(&tree);
+        match self.make_restored(name, id, &mut |place| self.move_in(&new, place))? {
+            Changing::Done(entry) => {
+                unfolded.path = None;
+                let details =
+                    [("snapshot_id".to_owned(), id.as_str().into()), ("new_worktree".to_owned(), true.into())];
+                let warnings = self.note("restore", name, details.into_iter().collect()).into_iter().collect();
+                let restored = Restored {
+                    id: id.clone(),
+                    worktree: name.clone(),
+                    path: entry.path,
+                    files: unfolded.files,
+                    bytes: unfolded.bytes,
+                    old_tree: None,
+                };
+                Ok(Said { value: Unfolding::Made(Box::new(restored)), warnings })
+            }
+            Changing::NotEmpty(path) => said(Unfolding::NotEmpty(path)),
+            Changing::Exists(other) => said(Unfolding::Exists(other)),
+            Changing::Missing | Changing::Leased(_) => unreachable!("nothing was there before"),
+        }
+    }
+
+    fn move_in(&self, new: &Path, place: &Path) -> Result<(), Error> {
+        // Made a moment ago, and empty.
+        payload::destroy(place).at("replace", place, "")?;
+        match payload::move_new(new, place) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                let message = format!("{} is on another file system than {}", place.display(), self.path.display());
+                Err(Error::new(ErrorKind::Unusable, message).hint("nothing was restored"))
+            }
+            done => done.at("move", new, ""),
+        }
+    }
+
+    /// Copies the files of a snapshot to a place of their own, durably, and verifies them meanwhile.
+    fn unfold<'r>(
+        &'r self,
+        listed: &Listed,
+        tree: &str,
+        worktree: &str,
+        token: Option<u64>,
+        control: &Control<'_>,
+    ) -> Result<Unfolded<'r>, Error> {
+        self.make_place(RESTORES)?;
+        let id = &listed.descriptor.id;
+        let name = format!("restore-{:032x}", self.random()?);
+        let plan = Plan { operation: Operation::Restore, name: &name, snapshot_id: id, worktree, token };
+        let announced = self.announce_intent(&plan)?;
+        let path = self.path.join(RESTORES).join(tree);
+        let mut unfolded = Unfolded { path: Some(path.clone()), files: 0, bytes: 0, _announced: announced };
+        let manifest = self.manifest_of(listed, control)?;
+        let restored = tree::restore(&manifest.entries, &self.tree_of(id), &path, control).map_err(of_tree)?;
+        restored.sync(control).map_err(of_tree)?;
+        (unfolded.files, unfolded.bytes) = volume(&manifest.entries);
+        Ok(unfolded)
+    }
+}
+
+/// The id of a snapshot is long; its worktree is called after it.
+pub fn restored_name(id: &SnapshotId) -> LockName {
+    LockName::new(&format!("restore-{id}")).expect("an id is a good part of a name")
+}
