@@ -117,8 +117,6 @@ struct Written<'a> {
     target: Option<Shown<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     xattrs: Vec<(Shown<'a>, Shown<'a>)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<Stamp>,
 }
 
 /// The same, as read: a member that isn't known would be something about the tree that is neither restored nor hashed.
@@ -153,15 +151,11 @@ struct Stamp {
 impl Entry {
     /// Its line in a manifest, with a newline; the text says that it would be too long.
     pub fn line(&self) -> Result<Vec<u8>, String> {
-        self.written(self.source)
+        self.with_source(self.line_without_source()?)
     }
 
     /// The same without what is known of the source, as it is hashed.
     pub fn line_without_source(&self) -> Result<Vec<u8>, String> {
-        self.written(None)
-    }
-
-    fn written(&self, source: Option<SourceStamp>) -> Result<Vec<u8>, String> {
         let (mut size, mut hash, mut to, mut target) = (None, None, None, None);
         match &self.kind {
             Kind::File { size: bytes, hash: digest } => (size, hash) = (Some(*bytes), Some(to_hex(digest))),
@@ -181,10 +175,24 @@ impl Entry {
             to,
             target,
             xattrs: self.xattrs.iter().map(|(name, value)| (Shown(name), Shown(value))).collect(),
-            source: source.map(|SourceStamp { dev, ino, ctime }| Stamp { dev, ino, ctime: (ctime.secs, ctime.nanos) }),
         };
         let mut line = serde_json::to_vec(&written).expect("an entry is JSON");
         line.push(b'\n');
+        self.short(line)
+    }
+
+    /// The line in a manifest, of the one that is hashed: what is known of the source is its last member.
+    pub(super) fn with_source(&self, mut line: Vec<u8>) -> Result<Vec<u8>, String> {
+        let Some(SourceStamp { dev, ino, ctime }) = self.source else { return Ok(line) };
+        let source =
+            serde_json::to_vec(&Stamp { dev, ino, ctime: (ctime.secs, ctime.nanos) }).expect("a stamp is JSON");
+        // Without the end of the object.
+        line.truncate(line.len() - 2);
+        line.extend([br#","source":"#, source.as_slice(), b"}\n"].concat());
+        self.short(line)
+    }
+
+    fn short(&self, line: Vec<u8>) -> Result<Vec<u8>, String> {
         if line.len() > LINE_BYTES_MAX {
             let path = String::from_utf8_lossy(&self.path);
             return Err(format!("{path} has names and attributes of {} bytes, more than a line may have", line.len()));

@@ -24,10 +24,12 @@ struct Pattern {
     dirs_only: bool,
     /// It had no `/` elsewhere: it is compared with the last name only.
     name_only: bool,
-    /// What it has to begin with.
-    literal: Vec<u8>,
-    /// What follows.
+    /// What it has to begin with: most paths needn't be looked at any further.
+    head: Vec<u8>,
+    /// What is between the two.
     steps: Vec<Step>,
+    /// What it has to end with.
+    tail: Vec<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,16 +100,21 @@ impl Pattern {
             return None;
         }
         let mut steps = steps(line)?;
-        let is_byte = |step: &Step| matches!(step, Step::Byte(_));
-        let plain = steps.iter().position(|step| !is_byte(step)).unwrap_or(steps.len());
-        let literal = steps.drain(..plain).map(|step| if let Step::Byte(byte) = step { byte } else { 0 }).collect();
-        Some(Self { keeps, dirs_only, name_only, literal, steps })
+        let bytes = |steps: &mut dyn Iterator<Item = &Step>| -> Vec<u8> {
+            steps.map_while(|step| if let Step::Byte(byte) = step { Some(*byte) } else { None }).collect()
+        };
+        let head = bytes(&mut steps.iter());
+        steps.drain(..head.len());
+        let mut tail = bytes(&mut steps.iter().rev());
+        steps.truncate(steps.len() - tail.len());
+        tail.reverse();
+        Some(Self { keeps, dirs_only, name_only, head, steps, tail })
     }
 
     fn matches(&self, path: &[u8], name: &[u8], is_dir: bool) -> bool {
         let text = if self.name_only { name } else { path };
-        let Some(rest) = text.strip_prefix(self.literal.as_slice()) else { return false };
-        (is_dir || !self.dirs_only) && follows(&self.steps, rest)
+        let rest = text.strip_prefix(self.head.as_slice()).and_then(|rest| rest.strip_suffix(self.tail.as_slice()));
+        (is_dir || !self.dirs_only) && rest.is_some_and(|rest| follows(&self.steps, rest))
     }
 }
 

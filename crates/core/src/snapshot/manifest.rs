@@ -149,6 +149,13 @@ impl RootHasher {
         Ok(())
     }
 
+    /// Adds the next entry and gives its line in the manifest: most of the work is the same for both.
+    pub fn add_line(&mut self, entry: &Entry) -> Result<Vec<u8>, String> {
+        let hashed = entry.line_without_source()?;
+        self.0.update(&hashed);
+        entry.with_source(hashed)
+    }
+
     /// The hash over all that were added.
     pub fn finish(&self) -> [u8; 32] {
         self.0.finalize().into()

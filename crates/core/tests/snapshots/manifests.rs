@@ -250,7 +250,12 @@ proptest! {
         let bytes = manifest.to_bytes().expect("short");
         let read = Manifest::parse(&bytes);
         prop_assert_eq!(read.as_ref(), Ok(&manifest));
-        prop_assert_eq!(read.expect("it is one").to_bytes(), Ok(bytes));
+        prop_assert_eq!(read.expect("it is one").to_bytes(), Ok(bytes.clone()));
+        // Whoever writes and hashes at once gets the same.
+        let mut hasher = RootHasher::default();
+        let lines: Vec<Vec<u8>> = manifest.entries.iter().map(|entry| hasher.add_line(entry).expect("short")).collect();
+        prop_assert_eq!([vec![manifest.header.line()], lines].concat().concat(), bytes);
+        prop_assert_eq!(Ok(hasher.finish()), manifest.root_hash());
     }
 
     #[test]
