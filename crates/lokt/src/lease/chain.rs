@@ -13,6 +13,7 @@ use lokt_core::lease::state::State;
 use lokt_core::time::Moment;
 
 use super::Worktree;
+use super::commit::Added;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Content, Entry, Stamp};
 
@@ -93,6 +94,20 @@ impl Links {
     pub(crate) fn tag(&self) -> Option<Tag> {
         self.record()?;
         self.last.as_ref().map(|last| Tag { chain: last.chain.clone(), number: last.number })
+    }
+
+    /// The chain with one link more, as far as that needn't be read again.
+    pub(crate) fn with(&self, added: Added) -> Self {
+        Self {
+            now: self.now,
+            base: self.base.clone(),
+            served: self.served,
+            last: Some(added.slot),
+            stamp: Some(added.stamp),
+            damaged: None,
+            elsewhere: self.elsewhere,
+            count: self.count + 1,
+        }
     }
 }
 

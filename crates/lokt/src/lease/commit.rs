@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use lokt_core::hold::Fence;
 use lokt_core::lease::audit::Event;
+use lokt_core::lease::config::WorktreeConfig;
 use lokt_core::lease::names::File;
 use lokt_core::lease::record::{HolderId, RECORD_BYTES_MAX, Record};
-use lokt_core::lease::slot::{Kind, Slot};
+use lokt_core::lease::slot::{Kind, Slot, Tag};
 use lokt_core::lease::state::{Head, Published, Restore, State};
 use lokt_core::time::Moment;
 use serde_json::{Map, Value};
@@ -82,7 +83,14 @@ impl After {
 pub(crate) struct Added {
     pub(crate) slot: Slot,
     /// Its file.
-    stamp: Stamp,
+    pub(crate) stamp: Stamp,
+}
+
+impl Added {
+    /// What the view should be.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        self.slot.record.as_ref().map(|_| Tag { chain: self.slot.chain.clone(), number: self.slot.number })
+    }
 }
 
 /// What happened, for the audit log.
@@ -254,33 +262,40 @@ impl Worktree {
         let path = self.chain_file(&File::Slot(added.slot.number));
         self.repo.disk.refresh(LOCKS);
         let there = self.repo.disk.stamp(&path).at("look at", &self.repo.path, &path)?;
-        let same_chain = || Ok(self.read_base()?.is_some_and(|base| base.chain == added.slot.chain));
-        if there == Some(added.stamp) { same_chain() } else { Ok(false) }
+        let same_chain = || Ok::<_, Error>(self.read_base()?.is_some_and(|base| base.chain == added.slot.chain));
+        if there == Some(added.stamp) && same_chain()? {
+            return Ok(true);
+        }
+        // What was put up for it isn't right any more.
+        self.settle_view()?;
+        Ok(false)
+    }
+
+    /// Has nobody added a link after this one?
+    pub(crate) fn is_last(&self, slot: &Slot) -> Result<bool, Error> {
+        let path = self.chain_file(&File::Slot(slot.next));
+        Ok(self.repo.disk.stamp(&path).at("look at", &self.repo.path, &path)?.is_none())
     }
 
     /// Is there still a worktree of that name, now that somebody is to be told that it is theirs?
-    pub(crate) fn still_exists(&self) -> Result<(), Error> {
-        if self.repo.config(&self.name)?.is_some() {
-            return Ok(());
-        }
-        let message = format!("worktree \"{}\" was renamed or removed meanwhile", self.name);
-        Err(Error::new(ErrorKind::Missing, message).hint("`lokt worktree list` shows those that there are"))
+    pub(crate) fn still_exists(&self) -> Result<WorktreeConfig, Error> {
+        self.repo.config(&self.name)?.ok_or_else(|| {
+            let message = format!("worktree \"{}\" was renamed or removed meanwhile", self.name);
+            Error::new(ErrorKind::Missing, message).hint("`lokt worktree list` shows those that there are")
+        })
     }
 
     /// The same, now that the lease is to be theirs. Whoever renames or removes a worktree says so first, and then looks whether somebody
     /// has got the lease: one of the two sees the other.
     pub(crate) fn still_stays(&self) -> Result<(), Error> {
-        self.still_exists()?;
+        let config = self.still_exists()?;
         // Who ends what somebody else has begun knows where it goes.
-        match self.repo.config(&self.name)? {
-            Some(config) if !config.goes_with(&self.config) => {
-                let what =
-                    config.renaming_to.map_or_else(|| "removed".to_owned(), |new| format!("renamed to \"{new}\""));
-                let message = format!("worktree \"{}\" is being {what}", self.name);
-                Err(Error::new(ErrorKind::Busy, message).hint("try again"))
-            }
-            _ => Ok(()),
+        if config.goes_with(&self.config) {
+            return Ok(());
         }
+        let what = config.renaming_to.map_or_else(|| "removed".to_owned(), |new| format!("renamed to \"{new}\""));
+        let message = format!("worktree \"{}\" is being {what}", self.name);
+        Err(Error::new(ErrorKind::Busy, message).hint("try again"))
     }
 
     /// An event of ours.

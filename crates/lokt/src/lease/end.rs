@@ -10,7 +10,7 @@ use lokt_core::lease::slot::{Kind, Slot};
 
 use super::Worktree;
 use super::answers::{LeaseRefusal, Released, Releasing};
-use super::chain::Reading;
+use super::chain::{Links, Reading};
 use super::commit::{Deed, Step};
 use super::fences::followed;
 use super::scene::{Asker, Scene, Standing};
@@ -20,16 +20,23 @@ use super::view::{Foreign, View};
 use crate::error::{At as _, Error, ErrorKind};
 
 impl Worktree {
-    pub(crate) fn end(&self, session: Option<&Session>, reason: Option<&str>) -> Result<Releasing, Error> {
-        let _gate = self.gate(u64::MAX);
+    /// Gives the chain, too, as a release left it.
+    pub(crate) fn end(
+        &self,
+        session: Option<&Session>,
+        reason: Option<&str>,
+    ) -> Result<(Releasing, Option<Links>), Error> {
+        // Whoever has the lease is alone, mostly: only who was in somebody's way waits.
+        let mut gate = None;
         let mut sight = Sight::default();
         for _ in 0..TRIES {
             let Some(scene) = self.look(session.map_or(Asker::Anybody, Asker::Session), &mut sight)? else {
-                return Ok(Releasing::Denied(Box::new(LeaseRefusal::nobody())));
+                return Ok((Releasing::Denied(Box::new(LeaseRefusal::nobody())), None));
             };
-            if let Some(releasing) = self.end_in(&scene, session, reason)? {
-                return Ok(releasing);
+            if let Some(ended) = self.end_in(&scene, session, reason)? {
+                return Ok(ended);
             }
+            gate = gate.or_else(|| self.gate(u64::MAX));
         }
         Err(self.too_busy())
     }
@@ -40,7 +47,7 @@ impl Worktree {
         scene: &Scene,
         session: Option<&Session>,
         reason: Option<&str>,
-    ) -> Result<Option<Releasing>, Error> {
+    ) -> Result<Option<(Releasing, Option<Links>)>, Error> {
         let links = &scene.links;
         let nonce = match (session, scene.record()) {
             (Some(session), Some(record)) => session.nonce(&record.lock_id),
@@ -53,7 +60,7 @@ impl Worktree {
         let next = self.fence(links.next())?;
         let cause = match ask(asked, scene.standing.stored(), next, &LockId::default(), links.now, &self.me()) {
             Answer::End(cause) => cause,
-            Answer::Deny(denial) => return Ok(Some(Releasing::Denied(Box::new(scene.refusal(denial))))),
+            Answer::Deny(denial) => return Ok(Some((Releasing::Denied(Box::new(scene.refusal(denial))), None))),
             other => unreachable!("a lease ends or doesn't, not {other:?}"),
         };
         self.empty_staging(links.next())?;
@@ -77,7 +84,7 @@ impl Worktree {
         if let Some(damaged) = &links.damaged {
             let overtaken = self.overtake(links, damaged, deed)?;
             self.settle_view()?;
-            return Ok(overtaken.then_some(Releasing::Released(Released { record: None, cause })));
+            return Ok(overtaken.then_some((Releasing::Released(Released { record: None, cause }), None)));
         }
         // Another tool's numbers count, too, also when its lock is gone.
         let theirs = foreign.and_then(Foreign::token).and_then(followed).unwrap_or(0);
@@ -90,8 +97,8 @@ impl Worktree {
             self.take_down(&links.base.chain, |found| *found == scene.view)?;
         }
         let added = self.add(links, Step { kind: Kind::Release, record: None, deed });
-        let slot = match added {
-            Ok(Some(added)) => added.slot,
+        let added = match added {
+            Ok(Some(added)) => added,
             failed => {
                 self.settle_view()?;
                 return failed.map(|_| None);
@@ -99,10 +106,11 @@ impl Worktree {
         };
         if let Some(foreign) = foreign {
             let judged = View::Foreign(foreign.clone());
-            self.take_down(&slot.chain, |found| *found == judged)?;
+            self.take_down(&added.slot.chain, |found| *found == judged)?;
         }
-        self.settle_view()?;
-        Ok(Some(Releasing::Released(Released { record: scene.record().cloned().map(Box::new), cause })))
+        self.settle_after(&added)?;
+        let released = Released { record: scene.record().cloned().map(Box::new), cause };
+        Ok(Some((Releasing::Released(released), Some(links.with(added)))))
     }
 
     /// Moves aside what no decision can be made about: a chain without a readable beginning, a view that is no file. Says what it moved.

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use lokt_core::hold::Fence;
 use lokt_core::lease::names::{fence_name, fence_number, kept_fence_number};
+use lokt_core::lease::slot::Slot;
 use serde_json::{Value, json};
 
 use super::Worktree;
@@ -96,16 +97,16 @@ impl Worktree {
         Ok(far)
     }
 
-    /// Notes a grant outside of `locks`: whoever finds a chain that ends before it knows that its end is missing. Not synced: what a power
+    /// Notes a grant outside of `locks`, where `before` is noted: whoever finds a chain that ends before it knows that its end is missing. Not synced: what a power
     /// cut takes from here it can't take from the chain.
-    pub(crate) fn note_grant(&self, chain: &str, token: u64, acquire_seq: u64) -> Result<(), Error> {
+    pub(crate) fn note_grant(&self, before: Option<(String, u64)>, slot: &Slot) -> Result<(), Error> {
         // Whoever is late doesn't bring an older one back.
-        if self.noted_grant()?.is_some_and(|(_, noted)| noted >= token) {
+        if before.is_some_and(|(_, noted)| noted >= slot.number) {
             return Ok(());
         }
         let path = format!("{}/fence.json", self.fence_dir());
         let temp = format!("{}/.lokt-{:032x}.tmp", self.fence_dir(), self.random()?);
-        let note = json!({ "fencing_token": token, "acquire_seq": acquire_seq, "chain": chain });
+        let note = json!({ "fencing_token": slot.number, "acquire_seq": slot.acquire_seq, "chain": slot.chain });
         let mut bytes = note.to_string().into_bytes();
         bytes.push(b'\n');
         let disk = &self.repo.disk;

@@ -11,6 +11,7 @@ use lokt_core::time::{Elapsed, Lease as Left};
 
 use super::Worktree;
 use super::answers::{Keeping, Lease, LeaseRefusal, LeaseState};
+use super::chain::Links;
 use super::commit::{Deed, Step};
 use super::scene::{Asker, Scene};
 use super::sight::Sight;
@@ -19,24 +20,26 @@ use super::view::Shown;
 use crate::error::Error;
 
 impl Worktree {
-    /// `last`: the lease as this process got or renewed it, if it did.
-    pub(crate) fn keep(&self, session: &Session, last: Option<&Lease>) -> Result<Keeping, Error> {
+    /// `last`: the lease as this process got or renewed it, if it did. Gives the chain, too, as a renewal left it.
+    pub(crate) fn keep(&self, session: &Session, last: Option<&Lease>) -> Result<(Keeping, Option<Links>), Error> {
         let asker = last.map_or(Asker::Session(session), |last| Asker::Keeper(session, last));
-        let _gate = self.gate(last.map_or(u64::MAX, |last| last.record.policy.lease_ms));
+        // Whoever has the lease is alone, mostly: only who was in somebody's way waits.
+        let mut gate = None;
         let mut sight = Sight::default();
         for _ in 0..TRIES {
             let Some(scene) = self.look(asker, &mut sight)? else {
-                return Ok(Keeping::Denied(Box::new(LeaseRefusal::nobody())));
+                return Ok((Keeping::Denied(Box::new(LeaseRefusal::nobody())), None));
             };
-            if let Some(keeping) = self.prolong(&scene, session)? {
-                return Ok(keeping);
+            if let Some(kept) = self.prolong(&scene, session)? {
+                return Ok(kept);
             }
+            gate = gate.or_else(|| self.gate(last.map_or(u64::MAX, |last| last.record.policy.lease_ms)));
         }
         Err(self.too_busy())
     }
 
     /// `None`: everything is to be looked at again.
-    fn prolong(&self, scene: &Scene, session: &Session) -> Result<Option<Keeping>, Error> {
+    fn prolong(&self, scene: &Scene, session: &Session) -> Result<Option<(Keeping, Option<Links>)>, Error> {
         let links = &scene.links;
         let nonce = scene.record().map(|record| session.nonce(&record.lock_id)).unwrap_or_default();
         let asked = Ask::Renew { nonce: &nonce, session_id: &session.id };
@@ -46,7 +49,7 @@ impl Worktree {
             links.record(),
         ) {
             (Answer::Renew, Some(record)) => record,
-            (Answer::Deny(denial), _) => return Ok(Some(Keeping::Denied(Box::new(scene.refusal(denial))))),
+            (Answer::Deny(denial), _) => return Ok(Some((Keeping::Denied(Box::new(scene.refusal(denial))), None))),
             (other, _) => unreachable!("a lease goes on or doesn't, not {other:?}"),
         };
         // After the look: a renewal that was seen is never moved back.
@@ -56,7 +59,7 @@ impl Worktree {
         let Some(added) = self.add(links, Step { kind: Kind::Renew, record: Some(record.clone()), deed })? else {
             return Ok(None);
         };
-        if let Shown::Foreign = self.settle_view()? {
+        if let Shown::Foreign = self.settle_after(&added)? {
             // Another tool took it by force.
             self.give_back(&added.slot, "another program's lock file took its place")?;
             return Ok(None);
@@ -68,10 +71,11 @@ impl Worktree {
         let now = self.repo.machine.now();
         if old.boottime_ms.is_some_and(|then| now.boottime_ms.saturating_sub(then) > old.policy.clamped().lease_ms) {
             self.give_back(&added.slot, "it was renewed too late")?;
-            return Ok(Some(Keeping::Denied(Box::new(Self::over(&record)))));
+            return Ok(Some((Keeping::Denied(Box::new(Self::over(&record))), None)));
         }
         let Some(token) = record.token else { unreachable!("every lease of ours has one") };
-        Ok(Some(Keeping::Renewed(Box::new(Lease { record, token, began, stolen: None }))))
+        let lease = Lease { record, token, began, stolen: None };
+        Ok(Some((Keeping::Renewed(Box::new(lease)), Some(links.with(added)))))
     }
 
     /// A lease of ours that is over.

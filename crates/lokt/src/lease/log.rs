@@ -26,13 +26,20 @@ impl Worktree {
         self.fill_log(links, BEFORE_A_LINK).anchor
     }
 
-    /// After a change: writes what the log lacks, and removes links that are old. What can't be written now is written by the next who can:
+    /// After changes: writes what the log lacks, and removes links that are old. What can't be written now is written by the next who can:
     /// links keep their events.
     pub(crate) fn tidy(&self) -> Vec<String> {
-        let Ok(Reading::Born(links)) = self.read_chain() else { return Vec::new() };
-        let warning = self.fill_log(&links, AFTER_A_LINK).warning;
+        match self.read_chain() {
+            Ok(Reading::Born(links)) => self.tidy_after(&links),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same, where the chain is known that was left by the change.
+    pub(crate) fn tidy_after(&self, links: &Links) -> Vec<String> {
+        let warning = self.fill_log(links, AFTER_A_LINK).warning;
         if warning.is_none() {
-            self.prune(&links);
+            self.prune(links);
         }
         warning.into_iter().collect()
     }

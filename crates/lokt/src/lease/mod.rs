@@ -103,9 +103,10 @@ impl Worktree {
         patience: &mut Patience<'_>,
     ) -> Result<Said<Leasing>, Error> {
         self.wants_one_writer()?;
-        let value = self.pursue(session, terms, patience)?;
-        let warnings = match &value {
-            Leasing::Denied(refusal) => self.note_denied("lock_denied", refusal, session.id.as_str()),
+        let (value, left) = self.pursue(session, terms, patience)?;
+        let warnings = match (&value, left) {
+            (Leasing::Denied(refusal), _) => self.note_denied("lock_denied", refusal, session.id.as_str()),
+            (_, Some(links)) => self.tidy_after(&links),
             _ => self.tidy(),
         };
         Ok(Said { value, warnings })
@@ -119,20 +120,22 @@ impl Worktree {
     /// The same, for the process that got the lease or renewed it last, as `last` says: it goes by its own clock.
     pub fn renew_after(&self, session: &Session, last: Option<&Lease>) -> Result<Said<Keeping>, Error> {
         self.wants_one_writer()?;
-        let value = self.keep(session, last)?;
-        let warnings = match &value {
-            Keeping::Denied(refusal) => self.note_denied("lock_denied", refusal, session.id.as_str()),
-            Keeping::Renewed(_) => self.tidy(),
+        let (value, left) = self.keep(session, last)?;
+        let warnings = match (&value, left) {
+            (Keeping::Denied(refusal), _) => self.note_denied("lock_denied", refusal, session.id.as_str()),
+            (Keeping::Renewed(_), Some(links)) => self.tidy_after(&links),
+            (Keeping::Renewed(_), None) => self.tidy(),
         };
         Ok(Said { value, warnings })
     }
 
     /// Gives the lease of `session` back.
     pub fn release(&self, session: &Session) -> Result<Said<Releasing>, Error> {
-        let value = self.end(Some(session), None)?;
-        let warnings = match &value {
-            Releasing::Denied(refusal) => self.note_denied("lock_denied", refusal, session.id.as_str()),
-            Releasing::Released(_) => self.tidy(),
+        let (value, left) = self.end(Some(session), None)?;
+        let warnings = match (&value, left) {
+            (Releasing::Denied(refusal), _) => self.note_denied("lock_denied", refusal, session.id.as_str()),
+            (Releasing::Released(_), Some(links)) => self.tidy_after(&links),
+            (Releasing::Released(_), None) => self.tidy(),
         };
         Ok(Said { value, warnings })
     }
@@ -140,7 +143,7 @@ impl Worktree {
     /// Ends the lease, whoever has it, and whatever stands in its place.
     pub fn force_break(&self, reason: &str) -> Result<Said<Releasing>, Error> {
         let warnings = self.clear_the_way(reason)?;
-        let value = self.end(None, Some(reason))?;
+        let (value, _) = self.end(None, Some(reason))?;
         let cleared = !warnings.is_empty();
         let value = match value {
             Releasing::Denied(_) if cleared => {

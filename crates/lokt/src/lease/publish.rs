@@ -111,7 +111,7 @@ impl Worktree {
             let deed = deed.with("target", target.to_string_lossy()).with("bytes", copy.bytes);
             let step = Step { kind: Kind::Publish, record: Some(record.clone()), deed };
             let Some(added) = self.add(&scene.links, step)? else { continue };
-            self.settle_view()?;
+            self.settle_after(&added)?;
             if self.still_stands(&added)? {
                 self.still_exists()?;
                 return Ok(Ok(record));

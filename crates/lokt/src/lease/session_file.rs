@@ -45,7 +45,8 @@ pub fn load(path: &Path) -> Result<Option<Session>, Error> {
         return Err(Error::new(ErrorKind::NotARecord, message)
             .hint("`chmod 600` keeps them out; whoever may have read it can give your leases away"));
     }
-    let mut bytes = Vec::new();
+    // In one go, with room for the end.
+    let mut bytes = Vec::with_capacity(usize::try_from(stat.len().min(SESSION_BYTES_MAX)).unwrap_or(0) + 64);
     file.take(SESSION_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| cant("read", path, error))?;
     if bytes.len() as u64 > SESSION_BYTES_MAX {
         return Err(refused(path, "is too long"));

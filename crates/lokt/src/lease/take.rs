@@ -5,12 +5,13 @@ use lokt_core::lease::deciding::{Answer, Ask, ask};
 use lokt_core::lease::evidence::Evidence;
 use lokt_core::lease::record::{Binding, Record};
 use lokt_core::lease::session::Session;
-use lokt_core::lease::slot::{Kind, Slot, Tag};
+use lokt_core::lease::slot::{Kind, Slot};
 use lokt_core::time::{Moment, plus_millis};
 
 use super::Worktree;
 use super::answers::{Lease, LeaseRefusal, LeaseTerms, Taking};
-use super::commit::{Deed, Step};
+use super::chain::Links;
+use super::commit::{Added, Deed, Step};
 use super::fences::followed;
 use super::scene::{Asker, Scene, Standing};
 use super::sight::Sight;
@@ -22,7 +23,8 @@ pub(crate) const TRIES: usize = 10_000;
 
 /// What came of one attempt.
 pub(crate) enum Attempt {
-    Granted(Box<Lease>),
+    /// And the chain as it is then.
+    Granted(Box<Lease>, Box<Links>),
     Refused(Box<LeaseRefusal>),
 }
 
@@ -89,13 +91,14 @@ impl Worktree {
         let slot = &added.slot;
         self.still_stays().inspect_err(|_| drop(self.give_back(slot, "the worktree is gone")))?;
         // Whoever deletes a chain bit by bit takes its end first, perhaps after we had looked what was noted of it.
-        if self.noted_grant()?.is_some_and(|(chain, noted)| chain == slot.chain && noted >= slot.number) {
+        let noted = self.noted_grant()?;
+        if noted.as_ref().is_some_and(|(chain, noted)| *chain == slot.chain && *noted >= slot.number) {
             self.give_back(slot, "its number was given before")?;
             return Ok(None);
         }
         // Best effort: what it tells is told by the chain, as long as nobody deletes a part of that.
-        let _ = self.note_grant(&slot.chain, slot.number, slot.acquire_seq);
-        if !self.show_grant(slot, foreign)? || !self.still_stands(&added)? {
+        let _ = self.note_grant(noted, slot);
+        if !self.show_grant(&added, foreign)? || !self.still_stands(&added)? {
             return Ok(None);
         }
         let stolen = evidence.map(|evidence| (scene.record().cloned(), evidence));
@@ -103,12 +106,13 @@ impl Worktree {
         if self.repo.machine.now().boottime_ms.saturating_sub(began.boottime_ms) > lease.record.policy.lease_ms {
             return Ok(Some(self.came_late(slot, &lease)?));
         }
-        Ok(Some(Attempt::Granted(Box::new(lease))))
+        Ok(Some(Attempt::Granted(Box::new(lease), Box::new(links.with(added)))))
     }
 
     /// Puts the view of a new lease in its place. False: another tool was faster where it and we compete, and the lease was given back. So it
     /// is if the view can't be put there: other tools would know nothing of the lease.
-    fn show_grant(&self, slot: &Slot, over: Option<&Foreign>) -> Result<bool, Error> {
+    fn show_grant(&self, added: &Added, over: Option<&Foreign>) -> Result<bool, Error> {
+        let slot = &added.slot;
         let shown = || {
             if let Some(foreign) = over {
                 // Whatever else is there by now is put back.
@@ -116,8 +120,8 @@ impl Worktree {
                 self.take_down(&slot.chain, |found| *found == judged)?;
             }
             // At once where nothing is, which is almost always.
-            self.hang(&Tag { chain: slot.chain.clone(), number: slot.number })?;
-            let shown = self.settle_view()?;
+            added.tag().map_or(Ok(()), |right| self.hang(&right))?;
+            let shown = self.settle_after(added)?;
             self.sync_chain()?;
             self.sync_locks()?;
             Ok(shown)

@@ -12,6 +12,7 @@ use lokt_core::ledger::chain::Digest;
 
 use super::Worktree;
 use super::chain::{Links, Reading};
+use super::commit::Added;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Content, Entry};
 
@@ -106,6 +107,24 @@ impl Worktree {
         let message =
             format!("{} is changed by others again and again", self.repo.path.join(self.view_file()).display());
         Err(Error::new(ErrorKind::Busy, message))
+    }
+
+    /// The same after a link of ours, which mostly is still the last one: then nothing but the view has to be read. Whoever adds the next one after
+    /// that was looked at settles the view, too, and later.
+    pub(crate) fn settle_after(&self, added: &Added) -> Result<Shown, Error> {
+        let right = added.tag();
+        for _ in 0..2 {
+            match (&right, self.read_view(&added.slot.chain)?) {
+                (Some(right), View::Missing) => self.hang(right)?,
+                (Some(right), View::Ours(there)) if there.number < right.number => self.swap(right)?,
+                (Some(right), View::Ours(there)) if there == *right && self.is_last(&added.slot)? => {
+                    return Ok(Shown::Right);
+                }
+                (None, View::Missing) if self.is_last(&added.slot)? => return Ok(Shown::Right),
+                _ => break,
+            }
+        }
+        self.settle_view()
     }
 
     /// Puts the view where nothing is. Whoever is faster is looked at in the next round.

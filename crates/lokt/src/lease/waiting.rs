@@ -9,6 +9,7 @@ use lokt_core::lease::session::Session;
 
 use super::Worktree;
 use super::answers::{LeaseRefusal, LeaseTerms, Leasing};
+use super::chain::Links;
 use super::sight::Sight;
 use super::take::Attempt;
 use crate::error::{Error, ErrorKind};
@@ -26,7 +27,7 @@ impl Worktree {
         session: &Session,
         terms: &LeaseTerms,
         patience: &mut Patience<'_>,
-    ) -> Result<Leasing, Error> {
+    ) -> Result<(Leasing, Option<Box<Links>>), Error> {
         let mut sight = Sight::default();
         let began_ms = self.repo.machine.now().monotonic_ms;
         let timeout = patience.timeout.unwrap_or_default();
@@ -34,7 +35,7 @@ impl Worktree {
             // Before the look: what changes after it wakes us.
             let watches = if patience.timeout.is_some() { self.watches() } else { Vec::new() };
             let refusal = match self.attempt(session, terms, &mut sight) {
-                Ok(Attempt::Granted(lease)) => return Ok(Leasing::Granted(lease)),
+                Ok(Attempt::Granted(lease, links)) => return Ok((Leasing::Granted(lease), Some(links))),
                 Ok(Attempt::Refused(refusal)) => Some(refusal),
                 Err(error) if error.kind() == ErrorKind::Busy && patience.timeout.is_some() => None,
                 Err(error) => return Err(error),
@@ -42,7 +43,7 @@ impl Worktree {
             let waited = Duration::from_millis(self.repo.machine.now().monotonic_ms.saturating_sub(began_ms));
             let left = timeout.saturating_sub(waited);
             match refusal {
-                Some(refusal) if left.is_zero() || !may_pass(&refusal) => return Ok(Leasing::Denied(refusal)),
+                Some(refusal) if left.is_zero() || !may_pass(&refusal) => return Ok((Leasing::Denied(refusal), None)),
                 None if left.is_zero() => return Err(self.too_busy()),
                 refusal => {
                     if let (Some(refusal), Some(tell)) = (&refusal, patience.tell.as_mut()) {
@@ -50,7 +51,7 @@ impl Worktree {
                         tell(&Waiting { name: self.name.as_str(), denial, ahead: 0, waited, left });
                     }
                     if self.sleep(refusal.as_deref(), &watches, left, patience)? {
-                        return Ok(Leasing::Interrupted);
+                        return Ok((Leasing::Interrupted, None));
                     }
                 }
             }

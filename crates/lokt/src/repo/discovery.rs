@@ -21,7 +21,8 @@ pub(super) const WORKTREES: &str = "worktrees";
 impl Repository {
     /// The repository that `dir` is in, looked for upwards; `None` if there is none.
     pub fn find(dir: &Path, me: Identity) -> Result<Option<Self>, Error> {
-        for top in real(dir).ancestors() {
+        let here = real(dir);
+        for top in here.ancestors() {
             match look(&top.join(JVS)) {
                 // What may not be looked at is no repository of ours.
                 Ok(None) | Err(_) => continue,
@@ -29,7 +30,9 @@ impl Repository {
                 Ok(Some(_)) => {}
             }
             if let Some(disks) = disks(top)? {
-                return Self::with(top, disks.jvs, disks.audit, Arc::new(Linux), me).map(Some);
+                let found = Self::with(top, disks.jvs, disks.audit, Arc::new(Linux), me)?;
+                let asked = dir.is_absolute().then(|| (dir.to_owned(), here.clone()));
+                return Ok(Some(Self { asked, ..found }));
             }
         }
         Ok(None)
@@ -49,7 +52,12 @@ impl Repository {
 
     /// The worktree that `dir` is in, whether or not there is one of that name; `main` at the top.
     pub fn worktree_at(&self, dir: &Path) -> Option<String> {
-        let (dir, top) = (real(dir), real(&self.top));
+        let dir = match &self.asked {
+            Some((asked, found)) if asked == dir => found.clone(),
+            _ => real(dir),
+        };
+        // Above a path without links there are none.
+        let top = if dir.starts_with(&self.top) { self.top.clone() } else { real(&self.top) };
         let mut parts = dir.strip_prefix(&top).ok()?.iter().map(|part| part.to_str());
         match parts.next() {
             None | Some(Some(MAIN)) => Some(MAIN.into()),

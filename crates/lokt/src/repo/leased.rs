@@ -61,7 +61,7 @@ impl<'w> Leased<'w> {
         let none = &mut Patience::none();
         let answer = match asked {
             Asked::ByUser => worktree.acquire(&session, &terms, none).map(|said| (said.value, said.warnings)),
-            Asked::InPassing => worktree.pursue(&session, &terms, none).map(|value| (value, Vec::new())),
+            Asked::InPassing => worktree.pursue(&session, &terms, none).map(|(value, _)| (value, Vec::new())),
         };
         let denied = match answer {
             Ok((Leasing::Granted(lease), warnings)) => {

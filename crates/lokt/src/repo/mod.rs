@@ -65,6 +65,8 @@ pub struct Repository {
     pub(crate) id: String,
     /// What `config.json` says of leases, or what is wrong with it.
     policy: Result<PolicyWish, String>,
+    /// The directory from which it was looked for, and where that is without links.
+    asked: Option<(PathBuf, PathBuf)>,
 }
 
 /// A worktree, for a list.
@@ -124,7 +126,7 @@ impl Repository {
         let path = top.join(JVS);
         let id = facts::id(&*disk, &*machine, &path)?;
         let policy = facts::policy(&*disk, &path).map_err(|error| error.to_string());
-        Ok(Self { top: top.to_owned(), path, disk, audit, machine, me, id, policy })
+        Ok(Self { top: top.to_owned(), path, disk, audit, machine, me, id, policy, asked: None })
     }
 
     /// The directory with `.jvs` in it.

@@ -33,10 +33,14 @@ impl Repository {
     /// The worktree of that name; `None` if there is none. One that was left on its way to another name goes there first, and one that was
     /// about to be removed stays, unless somebody holds its lease.
     pub fn worktree(&self, name: &LockName) -> Result<Option<Worktree>, Error> {
-        // Whatever keeps it from being settled keeps its lease from being granted, too.
-        let _ = self.settle(name);
+        let mut config = self.config(name)?;
+        if config.as_ref().is_some_and(|config| config.renaming_to.is_some() || config.removing) {
+            // Whatever keeps it from being settled keeps its lease from being granted, too.
+            let _ = self.settle(name);
+            config = self.config(name)?;
+        }
         // Who wants it wants it where it is.
-        let config = self.config(name)?.map(WorktreeConfig::staying);
+        let config = config.map(WorktreeConfig::staying);
         Ok(config.map(|config| Worktree { repo: self.clone(), name: name.clone(), config }))
     }
 

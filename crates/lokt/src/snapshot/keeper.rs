@@ -40,7 +40,7 @@ impl<'a> Mandate<'a> {
         }
         match acting {
             // Asking for more time is asking whether it is ours, and there is time enough to begin with.
-            Acting::Session(session) => Ok(match worktree.keep(session, None)? {
+            Acting::Session(session) => Ok(match worktree.keep(session, None)?.0 {
                 Keeping::Denied(refusal) => Err(refusal),
                 Keeping::Renewed(lease) => {
                     let token = Some(lease.token.get());
@@ -69,7 +69,7 @@ impl<'a> Mandate<'a> {
             let renewing = thread::Builder::new().spawn_scoped(scope, || {
                 let mut lease = lease.clone();
                 while !is_done_within(&done, lease.record.policy.lease_ms / RENEWED_AT) {
-                    match self.worktree.keep(session, Some(&lease)) {
+                    match self.worktree.keep(session, Some(&lease)).map(|kept| kept.0) {
                         Ok(Keeping::Renewed(longer)) => lease = *longer,
                         Ok(Keeping::Denied(_)) => {
                             halt.store(true, Ordering::Relaxed);

@@ -31,7 +31,7 @@ impl Place {
     pub(crate) fn open(&self, me: Identity) -> Result<Worktree, Failure> {
         let named = self.named()?;
         let dir = context::current_dir()?;
-        let repo = repository(me)?;
+        let repo = repository_at(&dir, me)?;
         let name = match named {
             Some(name) => name,
             None => worktree_name(&repo.worktree_at(&dir).ok_or_else(|| nowhere(&dir))?)?,
@@ -54,8 +54,11 @@ impl Place {
 
 /// The repository that we are in.
 pub(crate) fn repository(me: Identity) -> Result<Repository, Failure> {
-    let dir = context::current_dir()?;
-    Repository::find(&dir, me)?.ok_or_else(|| no_repository(&dir))
+    repository_at(&context::current_dir()?, me)
+}
+
+fn repository_at(dir: &Path, me: Identity) -> Result<Repository, Failure> {
+    Repository::find(dir, me)?.ok_or_else(|| no_repository(dir))
 }
 
 /// Neither here nor above.

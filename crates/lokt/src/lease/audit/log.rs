@@ -65,7 +65,7 @@ impl<'r> Log<'r> {
         let known = head.as_ref().filter(|head| head.size <= size);
         // What was written before the power went may be there by its length only.
         let is_true = log.is_settled || known.is_none_or(|head| log.has_line(head));
-        log.find_end(known.filter(|_| is_true))?;
+        log.find_end(known.filter(|_| is_true), size)?;
         if !log.is_settled {
             settle(&mut log, head.as_ref())?;
             // From now on there is a head of this boot, before any link says what the log is: one that is missing was taken away.
@@ -115,9 +115,9 @@ impl<'r> Log<'r> {
     }
 
     /// Reads to the end: from where the head says that it was, or from the beginning.
-    fn find_end(&mut self, head: Option<&Head>) -> Result<(), Closed> {
+    fn find_end(&mut self, head: Option<&Head>, size: u64) -> Result<(), Closed> {
         let from = head.map(Place::from).unwrap_or_default();
-        if from.size == self.size()? {
+        if from.size == size {
             self.end = from;
             return Ok(());
         }
