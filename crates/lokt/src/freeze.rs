@@ -1,6 +1,6 @@
 //! Freezing a name: nothing new is granted under it until it is unfrozen. What holds it goes on, and can be waited for.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use lokt_core::decide::{Broken, Decision, Terms};
@@ -136,7 +136,7 @@ impl Lokt {
         // What has just ended is about to say so in the record, too.
         let Armed { fd, tick } = self.arm(&cue, &bell).unwrap_or(Armed { fd: None, tick: Duration::from_millis(10) });
         let mut fds = vec![bell.as_fd()];
-        fds.extend(fd.iter().map(OwnedFd::as_fd));
+        fds.extend(fd.iter().map(|fd| fd.as_fd()));
         fds.extend(patience.alarm.as_ref().map(|alarm| alarm.fd()));
         let ready = sleep_on(&fds, tick.min(clock.left(self))).map_err(cant_sleep)?;
         let rang = ready.last().copied().unwrap_or(false);

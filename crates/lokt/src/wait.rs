@@ -4,7 +4,7 @@
 //! there is no pulse, the end of a process or a change of a file. A wake-up is a hint: the waiter takes the mutex, looks again, and is
 //! granted the lock, or sleeps on something else. Once a second it has a cheap look at what the kernel doesn't report.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use lokt_core::denial::Denial;
@@ -164,7 +164,7 @@ impl Lokt {
             let to_look = look_at.map_or(tick, |at| at.saturating_sub(waited));
             let nap = tick.min(clock.left(self)).min(to_look);
             let mut fds = vec![bell.as_fd()];
-            fds.extend(fd.iter().map(OwnedFd::as_fd));
+            fds.extend(fd.iter().map(|fd| fd.as_fd()));
             fds.extend(patience.alarm.as_ref().map(|alarm| alarm.fd()));
             let ready = sleep_on(&fds, nap).map_err(cant_sleep)?;
             let (alarm, cues) = match patience.alarm {
@@ -198,12 +198,14 @@ impl Lokt {
                 Err(_) => polls,
             },
             Cue::Process(pid) => match pidfd(*pid) {
-                Ok(Some(fd)) => Armed { fd: Some(fd), tick: LOOK },
+                Ok(Some(fd)) => Armed { fd: Some(Box::new(fd)), tick: LOOK },
                 Ok(None) => return None,
                 Err(_) => polls,
             },
             // inotify is limited per user.
-            Cue::File(path) => self.disk().changes(path).map_or(polls, |fd| Armed { fd: Some(fd), tick: LOOK }),
+            Cue::File(path) => {
+                self.disk().changes(path).map_or(polls, |fd| Armed { fd: Some(Box::new(fd)), tick: LOOK })
+            }
             Cue::Time => polls,
         })
     }
@@ -222,7 +224,7 @@ impl Lokt {
 
 /// What wakes a sleeper beside its bell, and how often it looks by itself.
 pub(crate) struct Armed {
-    pub(crate) fd: Option<OwnedFd>,
+    pub(crate) fd: Option<Box<dyn AsFd>>,
     pub(crate) tick: Duration,
 }
 

@@ -4,7 +4,7 @@
 //! run out, files on another machine) is found by looking once in a while.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use lokt_core::audit::Event;
@@ -15,7 +15,8 @@ use crate::store::LOCKS_DIR;
 use crate::store::freezes::FREEZES_DIR;
 use crate::store::line::LINE_DIR;
 use crate::store::trail::LOG;
-use crate::sys::bell::{drain, sleep_or_closed};
+use crate::sys::bell::sleep_or_closed;
+use crate::sys::changes::Changes;
 
 /// Where something changes when a lock, a freeze or a line does. The first of a line is seen at once, the others at the next look.
 const DIRS: [&str; 3] = [LOCKS_DIR, FREEZES_DIR, LINE_DIR];
@@ -32,7 +33,7 @@ pub struct Watch {
 #[derive(Debug)]
 struct Watched {
     id: (u64, u64),
-    changes: OwnedFd,
+    changes: Changes,
 }
 
 /// Why a sleep ended.
@@ -57,7 +58,7 @@ impl Watch {
             let id = disk.and_then(|disk| disk.stamp(dir).ok().flatten()).map(|stamp| (stamp.dev, stamp.ino));
             if watched.as_ref().map(|watched| watched.id) == id {
                 if let Some(watched) = watched {
-                    drain(&watched.changes);
+                    watched.changes.drain();
                 }
                 continue;
             }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lokt::sys::bell::Bell;
+use lokt::sys::changes::Changes;
 use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
 
 /// What happens at the chosen call.
@@ -221,7 +222,7 @@ impl Disk for FaultDisk {
         self.run(|| self.inner.watch(path, bell))
     }
 
-    fn changes(&self, path: &str) -> io::Result<OwnedFd> {
+    fn changes(&self, path: &str) -> io::Result<Changes> {
         self.run(|| self.inner.changes(path))
     }
 

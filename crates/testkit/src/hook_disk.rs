@@ -1,11 +1,11 @@
 //! A disk that does something else first: whatever happens between two calls of a command is put there by a test.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lokt::sys::bell::Bell;
+use lokt::sys::changes::Changes;
 use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
 
 /// Called before each call that changes or looks at a path, with the call's name and its first path. An error is the call's answer.
@@ -154,7 +154,7 @@ impl Disk for HookDisk {
         self.inner.watch(path, bell)
     }
 
-    fn changes(&self, path: &str) -> io::Result<OwnedFd> {
+    fn changes(&self, path: &str) -> io::Result<Changes> {
         (self.hook)("changes", path)?;
         self.inner.changes(path)
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lokt::sys::bell::Bell;
+use lokt::sys::changes::Changes;
 use lokt::sys::disk::{
     Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock, Unnamed,
 };
@@ -431,7 +432,7 @@ impl Disk for MemDisk {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn changes(&self, _path: &str) -> io::Result<OwnedFd> {
+    fn changes(&self, _path: &str) -> io::Result<Changes> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

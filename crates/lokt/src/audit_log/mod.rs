@@ -12,7 +12,7 @@ mod lines;
 
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ use self::lines::{BUFFER_BYTES, Reader};
 use crate::Lokt;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::store::trail::{LOG, files};
-use crate::sys::bell::{drain, sleep_on};
+use crate::sys::bell::sleep_on;
+use crate::sys::changes::Changes;
 use crate::sys::disk::Opening;
 use crate::wait::Alarm;
 
@@ -97,7 +98,7 @@ pub struct Follower {
     /// Device and inode of `audit.log` when the logs were last opened.
     newest: Option<(u64, u64)>,
     /// Can be read when `audit.log` changes.
-    watch: Option<OwnedFd>,
+    watch: Option<Changes>,
     buffer: Vec<u8>,
 }
 
@@ -114,7 +115,7 @@ impl Follower {
         show: &mut dyn FnMut(Found<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Error> {
         if let Some(watch) = &self.watch {
-            drain(watch);
+            watch.drain();
         }
         let stamp = lokt.map(|lokt| lokt.disk().stamp(LOG).at("read", lokt.root(), LOG)).transpose()?.flatten();
         let newest = stamp.map(|stamp| (stamp.dev, stamp.ino));

@@ -17,6 +17,7 @@ use super::scene::{Asker, Scene, Standing};
 use super::sight::Sight;
 use super::view::{Foreign, Shown, View};
 use crate::error::{Error, ErrorKind};
+use crate::sys::disk::Unlock;
 
 /// Somebody else is faster: each time one of them has got somewhere.
 pub(crate) const TRIES: usize = 10_000;
@@ -25,13 +26,26 @@ pub(crate) const TRIES: usize = 10_000;
 pub(crate) enum Attempt {
     /// And the chain as it is then.
     Granted(Box<Lease>, Box<Links>),
-    Refused(Box<LeaseRefusal>),
+    /// And behind what, if it was the chain's.
+    Refused(Box<LeaseRefusal>, Option<Behind>),
+}
+
+/// The last link that was read.
+pub(crate) struct Behind {
+    pub(crate) chain: String,
+    /// The number of the next one.
+    pub(crate) next: u64,
 }
 
 impl Worktree {
-    /// One attempt.
-    pub(crate) fn attempt(&self, session: &Session, terms: &LeaseTerms, sight: &mut Sight) -> Result<Attempt, Error> {
-        let mut gate = self.gate(terms.policy.lease_ms);
+    /// One attempt. `gate`: the courtesy mutex, if whoever asks has it.
+    pub(crate) fn attempt(
+        &self,
+        session: &Session,
+        terms: &LeaseTerms,
+        sight: &mut Sight,
+        mut gate: Option<Box<dyn Unlock>>,
+    ) -> Result<Attempt, Error> {
         for _ in 0..TRIES {
             let Some(scene) = self.look(Asker::Session(session), sight)? else {
                 // Before its birth there is no chain whose view it could be.
@@ -46,6 +60,7 @@ impl Worktree {
             if let Some(attempt) = self.take(&scene, session, terms)? {
                 return Ok(attempt);
             }
+            gate = gate.or_else(|| self.gate(terms.policy.lease_ms));
         }
         Err(self.too_busy())
     }
@@ -68,7 +83,9 @@ impl Worktree {
         let token = self.fence(links.next())?;
         let broken = match ask(asked, scene.standing.stored(), token, &lock_id, links.now, &self.me()) {
             Answer::Grant { broken } => broken,
-            Answer::Deny(denial) => return Ok(Some(Attempt::Refused(Box::new(scene.refusal(denial))))),
+            Answer::Deny(denial) => {
+                return Ok(Some(Attempt::Refused(Box::new(scene.refusal(denial)), behind(scene))));
+            }
             other => unreachable!("a lease is granted or refused, not {other:?}"),
         };
         // Another tool's numbers count, too.
@@ -142,7 +159,7 @@ impl Worktree {
     /// It took so long that the lease is over again.
     fn came_late(&self, slot: &Slot, lease: &Lease) -> Result<Attempt, Error> {
         self.give_back(slot, "it was over before it could be answered")?;
-        Ok(Attempt::Refused(Box::new(Self::over(&lease.record))))
+        Ok(Attempt::Refused(Box::new(Self::over(&lease.record)), None))
     }
 
     pub(crate) fn fence(&self, number: u64) -> Result<Fence, Error> {
@@ -189,6 +206,13 @@ impl Worktree {
         }
         .renewed(&began, &self.me())
     }
+}
+
+/// What has to be followed by another link, if it is the chain that is in the way.
+fn behind(scene: &Scene) -> Option<Behind> {
+    let links = &scene.links;
+    let is_chain = matches!(&scene.standing, Standing::Held { foreign: false, .. }) && links.damaged.is_none();
+    is_chain.then(|| Behind { chain: links.base.chain.clone(), next: links.next() })
 }
 
 /// How it is known that what is broken was over. What can't be read was looked at for long enough.

@@ -4,7 +4,7 @@
 //! it. So an expired claim is ended and the next one made with nobody in between, and a reap never ends a claim that was extended in
 //! the last moment. Whoever waits is woken by changes of the directory and by the end of what it waits for.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use lokt_core::denial::Denial;
@@ -19,6 +19,7 @@ use super::commit::{Compose, Need, Outcome, Piece, View};
 use crate::error::{Error, ErrorKind};
 use crate::locks::Said;
 use crate::sys::bell::sleep_on;
+use crate::sys::changes::Changes;
 use crate::wait::{Patience, Waiting};
 
 /// Who waits looks so often at what the kernel doesn't report: files in `locks`, another machine's events.
@@ -310,7 +311,7 @@ struct Wait<'w> {
     refused: &'w [(String, Refused)],
     waited: Duration,
     left: Duration,
-    watch: Option<OwnedFd>,
+    watch: Option<Changes>,
 }
 
 impl Wait<'_> {

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use super::Ledger;
 use super::answers::Slot;
 use super::read::Raw;
 use crate::error::{At as _, Error};
-use crate::sys::bell::{drain, sleep_on};
+use crate::sys::bell::sleep_on;
+use crate::sys::changes::Changes;
 use crate::sys::disk::Stamp;
 use crate::sys::look::look;
 use crate::sys::os_disk::OsDisk;
@@ -67,7 +68,7 @@ struct Follower {
     /// What was shown last, in order, and how to know it again.
     shown: VecDeque<(u64, Option<Stamp>)>,
     /// Can be read when a name changes.
-    watch: Option<OwnedFd>,
+    watch: Option<Changes>,
     /// How often nothing was found since everything was listed.
     idle: u32,
 }
@@ -77,7 +78,7 @@ impl Follower {
     fn arm(&mut self) -> Result<(), Error> {
         self.reopen()?;
         match &self.watch {
-            Some(watch) => drain(watch),
+            Some(watch) => drop(watch.drain()),
             None => self.watch = self.ledger.disk.changes(".").ok(),
         }
         Ok(())

@@ -94,12 +94,6 @@ fn poll_for(polled: &mut [PollFd<'_>], patience: Duration) -> io::Result<()> {
     }
 }
 
-/// Takes note of what a descriptor that doesn't block has told: that it did is enough.
-pub fn drain(fd: impl AsFd) {
-    let mut buffer = [0_u8; 4096];
-    while let Ok(1..) = rustix::io::read(&fd, &mut buffer) {}
-}
-
 /// Whoever writes this much to a pipe that has room isn't kept waiting.
 const WRITE_BYTES: usize = 4096;
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::bell::Bell;
+use super::changes::Changes;
 
 /// How to know a file again: it is the same one while these four are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,9 +177,9 @@ pub trait Disk: Send + Sync {
     fn refresh(&self, _dir: &str) {}
     /// Rings when nobody keeps the file locked any more. False: nobody does now, or there is no such file.
     fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool>;
-    /// A descriptor that can be read when the file is changed, moved or removed, or something in it if it is a directory; `NotFound` if
+    /// What can be read when the file is changed, moved or removed, or something in it if it is a directory; `NotFound` if
     /// it is gone already.
-    fn changes(&self, path: &str) -> io::Result<OwnedFd>;
+    fn changes(&self, path: &str) -> io::Result<Changes>;
     /// Takes a mutex of its own for a directory that is there, where directories can be locked; gives back what drops it.
     fn lock_dir(&self, _dir: &str, _patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
         Err(NoMutex::Io(io::ErrorKind::Unsupported.into()))

@@ -20,6 +20,9 @@ pub(super) fn flock_within(fd: OwnedFd, patience: Duration) -> io::Result<Arc<Ow
     if flock_now(&fd)? {
         return Ok(fd);
     }
+    if patience.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
     // The kernel serves blocked lockers first come, first served, but can't be told when to give up. So a thread waits; if it is
     // too late, nobody receives what it sends, and it unlocks.
     let (send, receive) = mpsc::sync_channel::<io::Result<Arc<OwnedFd>>>(0);

@@ -4,6 +4,7 @@
 //! clocks, processes and randomness. Tests put their own behind them.
 
 pub mod bell;
+pub mod changes;
 pub mod disk;
 mod flock;
 mod inherited;

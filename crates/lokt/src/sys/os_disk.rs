@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rustix::fs::inotify;
 use rustix::fs::{
     AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, ftruncate, linkat, mkdirat,
     openat, renameat, renameat_with, stat, statat, syncfs, unlinkat,
@@ -15,6 +14,7 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 
 use super::bell::Bell;
+use super::changes::Changes;
 use super::disk::{
     Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock, Unnamed,
 };
@@ -481,18 +481,8 @@ impl Disk for OsDisk {
         }
     }
 
-    fn changes(&self, path: &str) -> io::Result<OwnedFd> {
-        let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        let changes = inotify::WatchFlags::ATTRIB
-            | inotify::WatchFlags::MODIFY
-            | inotify::WatchFlags::MOVE_SELF
-            | inotify::WatchFlags::DELETE_SELF
-            | inotify::WatchFlags::CREATE
-            | inotify::WatchFlags::DELETE
-            | inotify::WatchFlags::MOVE
-            | inotify::WatchFlags::DONT_FOLLOW;
-        inotify::add_watch(&fd, self.path.join(path), changes)?;
-        Ok(fd)
+    fn changes(&self, path: &str) -> io::Result<Changes> {
+        Changes::of(&self.path.join(path))
     }
 
     fn lock_dir(&self, dir: &str, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
