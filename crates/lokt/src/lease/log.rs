@@ -13,6 +13,7 @@ use super::answers::LeaseRefusal;
 use super::audit::{self, Filled, fill};
 use super::chain::{Links, Reading};
 use super::commit::Deed;
+use super::prune::MANY;
 use crate::error::Error;
 
 /// For whoever writes the log nobody waits longer before a link: the lease runs already.
@@ -30,16 +31,16 @@ impl Worktree {
     /// links keep their events.
     pub(crate) fn tidy(&self) -> Vec<String> {
         match self.read_chain() {
-            Ok(Reading::Born(links)) => self.tidy_after(&links),
+            Ok(Reading::Born(links)) => self.tidy_after(&links, MANY),
             _ => Vec::new(),
         }
     }
 
-    /// The same, where the chain is known that was left by the change.
-    pub(crate) fn tidy_after(&self, links: &Links) -> Vec<String> {
+    /// The same, where the chain is known that was left by the change. Links are removed when there are `many`.
+    pub(crate) fn tidy_after(&self, links: &Links, many: usize) -> Vec<String> {
         let warning = self.fill_log(links, AFTER_A_LINK).warning;
         if warning.is_none() {
-            self.prune(links);
+            self.prune(links, many);
         }
         warning.into_iter().collect()
     }

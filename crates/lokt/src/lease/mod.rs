@@ -65,6 +65,7 @@ pub use answers::{
 };
 pub use audit::AuditVerdict;
 pub(crate) use chain::Reading;
+use prune::{MANY, TOO_MANY};
 
 use crate::error::{Error, ErrorKind};
 use crate::locks::Said;
@@ -106,7 +107,7 @@ impl Worktree {
         let (value, left) = self.pursue(session, terms, patience)?;
         let warnings = match (&value, left) {
             (Leasing::Denied(refusal), _) => self.note_denied("lock_denied", refusal, session.id.as_str()),
-            (_, Some(links)) => self.tidy_after(&links),
+            (_, Some(links)) => self.tidy_after(&links, TOO_MANY),
             _ => self.tidy(),
         };
         Ok(Said { value, warnings })
@@ -123,7 +124,7 @@ impl Worktree {
         let (value, left) = self.keep(session, last)?;
         let warnings = match (&value, left) {
             (Keeping::Denied(refusal), _) => self.note_denied("lock_denied", refusal, session.id.as_str()),
-            (Keeping::Renewed(_), Some(links)) => self.tidy_after(&links),
+            (Keeping::Renewed(_), Some(links)) => self.tidy_after(&links, MANY),
             (Keeping::Renewed(_), None) => self.tidy(),
         };
         Ok(Said { value, warnings })
@@ -134,7 +135,7 @@ impl Worktree {
         let (value, left) = self.end(Some(session), None)?;
         let warnings = match (&value, left) {
             (Releasing::Denied(refusal), _) => self.note_denied("lock_denied", refusal, session.id.as_str()),
-            (Releasing::Released(_), Some(links)) => self.tidy_after(&links),
+            (Releasing::Released(_), Some(links)) => self.tidy_after(&links, MANY),
             (Releasing::Released(_), None) => self.tidy(),
         };
         Ok(Said { value, warnings })

@@ -10,6 +10,10 @@ use super::chain::{Links, Reading};
 
 /// So many links are removed at a time, and as many stay at least.
 const KEPT: usize = 64;
+/// With so many links old ones are removed.
+pub(crate) const MANY: usize = 2 * KEPT;
+/// With so many also by somebody who has just got the lease and wants to use it: mostly, whoever ends one is faster.
+pub(crate) const TOO_MANY: usize = 3 * KEPT;
 
 impl Worktree {
     /// The file that says that links of a chain were removed.
@@ -17,14 +21,14 @@ impl Worktree {
         format!("{}/pruned.{chain}", self.chain_dir())
     }
 
-    /// Removes old links when there are many. Best effort: what stays is removed another time.
-    pub(crate) fn prune(&self, links: &Links) {
-        if links.count < 2 * KEPT {
+    /// Removes old links when there are `many`. Best effort: what stays is removed another time.
+    pub(crate) fn prune(&self, links: &Links, many: usize) {
+        if links.count < many {
             return;
         }
         let (Ok(Reading::Born(links)), Ok(listing)) = (self.read_chain(), self.list_chain()) else { return };
         // What isn't in the audit log for good is nowhere else.
-        if listing.slots.len() < 2 * KEPT || !self.log_is_synced(&links) {
+        if listing.slots.len() < MANY || !self.log_is_synced(&links) {
             return;
         }
         let mark = self.pruned_mark(&links.base.chain);
