@@ -159,7 +159,7 @@ fn add(dir: &Path, fd: &File, bytes: usize) -> String {
 
 /// Keeps the directory as short as ours is kept: 64 to 128 numbers.
 fn prune(dir: BorrowedFd<'_>, number: u64) {
-    if number % KEPT == 0 && number > KEPT {
+    if number.is_multiple_of(KEPT) && number > KEPT {
         for old in number.saturating_sub(2 * KEPT) + 1..=number - KEPT {
             let _ = unlinkat(dir, format!("{old:020}"), AtFlags::empty());
         }

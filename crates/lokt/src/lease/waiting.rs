@@ -197,7 +197,7 @@ impl Worktree {
                 return Ok(Rest::Over);
             }
             let is_rung = bell.is_some() && ready[watched];
-            let is_gone = vigil.watches.iter().fold(false, |gone, fd| fd.drain() || gone);
+            let is_gone = vigil.watches.iter().any(Changes::drain);
             if is_gone {
                 vigil.watches.clear();
             }
