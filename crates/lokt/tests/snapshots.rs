@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use lokt::lease::{LeaseTerms, Leasing, Taking, Worktree};
 use lokt::repo::Repository;
 use lokt::snapshot::{Acting, InPlace, Named, Restoring, SnapshotWish, Snapshotting, Unfolding};
-use lokt::tree::{Control, Silent};
+use lokt::tree::{Control, Known, Silent};
 use lokt::{Consistency, Identity, Isolation, LeasePolicy, LockName, Patience, Session};
 
 fn me() -> Identity {
@@ -63,7 +63,8 @@ fn a_snapshot_is_taken_found_verified_and_comes_back() {
     assert_eq!(catalog.snapshots[0].descriptor.parent.as_ref().map(ToString::to_string), Some(first.clone()));
     let halt = AtomicBool::new(false);
     for listed in &catalog.snapshots {
-        let verified = repo.verify(listed, &control(&halt)).expect("an answer").expect("nobody stopped it");
+        let verified =
+            repo.verify(listed, &Known::default(), &control(&halt)).expect("an answer").expect("nobody stopped it");
         assert!(verified.is_sound(), "{verified:?}");
     }
     let Named::Found(old) = catalog.named(&first, None) else { panic!("it is there") };

@@ -32,7 +32,8 @@ impl Repository {
             return Ok(manifest);
         }
         let tree = self.tree_of(id);
-        let mut manifest = read_tree(&tree, &Ignore::default(), Names::Links, None, control).map_err(of_tree)?;
+        let mut manifest =
+            read_tree(&tree, &Ignore::default(), &worked_in(&Known::default(), None), control).map_err(of_tree)?;
         // What that program put there is no file of the user's.
         manifest.entries.retain(|entry| entry.path != READY);
         Ok(manifest)
@@ -110,25 +111,28 @@ impl Worktree {
         Ok(Difference { added, ..Difference::default() })
     }
 
-    fn files_now(&self, known: Option<&Manifest>, control: &Control<'_>) -> Result<Manifest, Error> {
+    fn files_now(&self, before: Option<&Manifest>, control: &Control<'_>) -> Result<Manifest, Error> {
         let place = self.repo.files_of(&self.name);
         let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
-        read_tree(&place, &ignore, Names::Links, known, control).map_err(of_tree)
+        read_tree(&place, &ignore, &worked_in(&Known::default(), before), control).map_err(of_tree)
     }
 }
 
-/// Everything that is in a directory now. `before`: an earlier look at the same one.
+/// A tree in which two names of a file mean something. `since`: an earlier look at the same one.
+fn worked_in<'a>(known: &'a Known, since: Option<&'a Manifest>) -> HashOptions<'a> {
+    HashOptions { names: Names::Links, known, since }
+}
+
+/// Everything that is in a directory now.
 pub(super) fn read_tree(
     path: &Path,
     ignore: &Ignore,
-    names: Names,
-    before: Option<&Manifest>,
+    options: &HashOptions<'_>,
     control: &Control<'_>,
 ) -> Result<Manifest, TreeError> {
     let failed = |error| TreeError::Io { what: "open", path: path.to_owned(), error };
     let tree = Tree::open(path).map_err(failed)?;
-    let known = Known::default();
-    let hashed = tree::hash_tree(&tree, ignore, &HashOptions { names, known: &known, since: before }, control)?;
+    let hashed = tree::hash_tree(&tree, ignore, options, control)?;
     let scanned_at = hashed.scanned_at;
     Ok(Manifest { header: Header { scanned_at, trusted: false }, entries: hashed.entries })
 }

@@ -16,14 +16,14 @@ use super::trouble::{of_tree, was_halted};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::repo::Repository;
 use crate::sys::disk;
-use crate::tree::{Control, Names};
+use crate::tree::{Control, HashOptions, Known, Names};
 
 /// More than so many problems aren't told one by one.
 const TOLD: usize = 100;
 
 impl Repository {
-    /// Reads all of it, and compares. `None`: it was told to stop.
-    pub fn verify(&self, listed: &Listed, control: &Control<'_>) -> Result<Option<Verification>, Error> {
+    /// Reads all of it, and compares. `known`: what was read before of files that snapshots share. `None`: it was told to stop.
+    pub fn verify(&self, listed: &Listed, known: &Known, control: &Control<'_>) -> Result<Option<Verification>, Error> {
         let descriptor = &listed.descriptor;
         let mut verification = Verification {
             id: descriptor.id.clone(),
@@ -40,7 +40,8 @@ impl Repository {
             verification.checksum_valid = false;
             verification.problems.push(problem);
         }
-        let read = match read_tree(&self.tree_of(&descriptor.id), &Ignore::default(), Names::Files, None, control) {
+        let options = HashOptions { names: Names::Files, known, since: None };
+        let read = match read_tree(&self.tree_of(&descriptor.id), &Ignore::default(), &options, control) {
             Ok(read) => read,
             Err(error) if was_halted(&error) => return Ok(None),
             Err(error) => {

@@ -18,7 +18,7 @@ use crate::snapshot::Catalog;
 use crate::snapshot::intents::Pursuit;
 use crate::snapshot::places::{INTENTS, RESTORES, SNAPSHOTS, TOMBSTONES, receipt_file};
 use crate::sys::payload;
-use crate::tree::{Control, Silent};
+use crate::tree::{Control, Known, Silent};
 
 /// What nobody says anything about is left alone for so long.
 const ORPHAN_MS: u64 = 3_600_000;
@@ -54,9 +54,9 @@ impl Exam<'_> {
     fn states(&self) -> Result<Vec<(Worktree, State)>, Error> {
         let mut states = Vec::new();
         for name in self.repo.worktree_names()? {
-            let Some(config) = self.repo.config(&name)? else { continue };
+            // What can't be read is told with the worktrees and the leases.
+            let Ok(Some(config)) = self.repo.config(&name) else { continue };
             let worktree = Worktree { repo: self.repo.clone(), name, config };
-            // What can't be read is told with the leases.
             if let Ok(Reading::Born(links)) = worktree.read_chain() {
                 states.push((worktree, links.state()));
             }
@@ -221,9 +221,10 @@ impl Exam<'_> {
     fn payloads(&self, catalog: &Catalog) -> Result<Vec<Finding>, Error> {
         let halt = AtomicBool::new(false);
         let control = Control::new(&Silent, &halt);
+        let known = Known::default();
         let mut findings = Vec::new();
         for listed in &catalog.snapshots {
-            let Some(verification) = self.repo.verify(listed, &control)? else { continue };
+            let Some(verification) = self.repo.verify(listed, &known, &control)? else { continue };
             let Some(code) = verification.code() else { continue };
             // Somebody may have removed it meanwhile, as they may.
             if self.repo.catalog()?.get(&verification.id).is_none() {
