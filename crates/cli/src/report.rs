@@ -216,7 +216,8 @@ fn next_step(kind: ErrorKind) -> &'static str {
             "an event is one JSON object with a `type`, like '{\"type\":\"note\",\"text\":\"hello\"}'"
         }
         ErrorKind::Damaged => "`lokt ledger verify` names every place",
-        ErrorKind::Busy => "try again",
+        ErrorKind::PayloadMismatch => "`lokt snapshot verify --all` says what is damaged",
+        ErrorKind::Busy | ErrorKind::Halted => "try again",
         ErrorKind::NoProcess => "`--bind` takes the pid of a running process; in a shell, $$ is the shell's own",
     }
 }

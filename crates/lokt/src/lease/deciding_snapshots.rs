@@ -86,7 +86,7 @@ impl Worktree {
             // What was decided before is done first: it may turn out that it can't be, and then the head is another one.
             let was_head = self.settled(&scene.links)?.head.id().cloned();
             let Some(added) = add(self, &scene, record, was_head.as_ref())? else { continue };
-            self.settle_view()?;
+            self.settle_after(&added)?;
             if self.still_stands(&added)? {
                 self.still_exists()?;
                 return Ok(Ok(Decided { chain: added.slot.chain.clone(), number: added.slot.number }));
