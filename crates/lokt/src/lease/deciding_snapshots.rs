@@ -15,8 +15,22 @@ use super::take::TRIES;
 use crate::error::Error;
 
 /// Adds a link to what was seen: under this lease, after this snapshot.
-type Adding<'a> =
-    dyn FnMut(&Worktree, &Scene, Option<&Record>, Option<&SnapshotId>) -> Result<Option<Added>, Error> + 'a;
+type Add<'a> = dyn FnMut(&Worktree, &Scene, Option<&Record>, Option<&SnapshotId>) -> Result<Adding, Error> + 'a;
+
+/// What came of adding it.
+enum Adding {
+    Done(Box<Added>),
+    /// Everything is to be looked at again.
+    Again,
+    /// It was done before.
+    Needless,
+}
+
+impl Adding {
+    fn of(added: Option<Added>) -> Self {
+        added.map_or(Self::Again, |added| Self::Done(Box::new(added)))
+    }
+}
 
 /// A link that was added.
 pub(crate) struct Decided {
@@ -26,20 +40,24 @@ pub(crate) struct Decided {
 
 impl Worktree {
     /// Publishes a snapshot after the one that the worktree is at. `describe` writes its description, durably, with that as its parent; it
-    /// is asked again if another was published meanwhile.
+    /// is asked again if another was published meanwhile. `None`: it was published before.
     pub(crate) fn publish_snapshot(
         &self,
         token: Option<u64>,
         id: &SnapshotId,
         describe: &mut dyn FnMut(Option<&SnapshotId>) -> Result<(), Error>,
-    ) -> Result<Result<Decided, LeaseRefusal>, Error> {
+    ) -> Result<Result<Option<Decided>, LeaseRefusal>, Error> {
         self.decide_under(token, &mut |worktree, scene, record, head| {
+            // It was published before, by a link that others have removed since: doing it again would undo what they did.
+            if head == Some(id) || scene.links.state().pending.contains(id) {
+                return Ok(Adding::Needless);
+            }
             describe(head)?;
             let published = Published { id: id.clone(), parent: head.cloned() };
             let deed = worktree.deed("snapshot_create", record, token).with("snapshot_id", id.as_str());
             let deed = deed.with("parent_snapshot_id", head.map(SnapshotId::as_str));
             let step = Step { kind: Kind::Publish, record: record.cloned(), deed };
-            worktree.add_turn(&scene.links, step, Turn::Publish(published))
+            worktree.add_turn(&scene.links, step, Turn::Publish(published)).map(Adding::of)
         })
     }
 
@@ -59,13 +77,17 @@ impl Worktree {
             let deed = worktree.deed("restore", record, token).with("snapshot_id", id.as_str());
             let deed = deed.with("was_head", head.map(SnapshotId::as_str));
             let step = Step { kind: Kind::Restore, record: record.cloned(), deed };
-            worktree.add_turn(&scene.links, step, Turn::Restore(decision))
+            worktree.add_turn(&scene.links, step, Turn::Restore(decision)).map(Adding::of)
         })?;
-        Ok(decided.map(|decided| (decided, restore.expect("it was decided just now"))))
+        Ok(decided.map(|decided| decided.zip(restore).expect("it was decided just now")))
     }
 
     /// Adds a link under a token that is that of the living lease at that moment; in a shared worktree under none.
-    fn decide_under(&self, token: Option<u64>, add: &mut Adding<'_>) -> Result<Result<Decided, LeaseRefusal>, Error> {
+    fn decide_under(
+        &self,
+        token: Option<u64>,
+        add: &mut Add<'_>,
+    ) -> Result<Result<Option<Decided>, LeaseRefusal>, Error> {
         let _gate = self.gate(u64::MAX);
         for _ in 0..TRIES {
             let asker = token.map_or(Asker::Anybody, Asker::Token);
@@ -85,11 +107,15 @@ impl Worktree {
             };
             // What was decided before is done first: it may turn out that it can't be, and then the head is another one.
             let was_head = self.settled(&scene.links)?.head.id().cloned();
-            let Some(added) = add(self, &scene, record, was_head.as_ref())? else { continue };
+            let added = match add(self, &scene, record, was_head.as_ref())? {
+                Adding::Done(added) => added,
+                Adding::Again => continue,
+                Adding::Needless => return Ok(Ok(None)),
+            };
             self.settle_after(&added)?;
             if self.still_stands(&added)? {
                 self.still_exists()?;
-                return Ok(Ok(Decided { chain: added.slot.chain.clone(), number: added.slot.number }));
+                return Ok(Ok(Some(Decided { chain: added.slot.chain, number: added.slot.number })));
             }
         }
         Err(self.too_busy())

@@ -13,7 +13,7 @@ use super::answers::{SnapshotWish, Snapshotting, Taken};
 use super::capture::Captured;
 use super::intents::{Announced, Plan};
 use super::keeper::Mandate;
-use super::places::{DESCRIPTORS, SNAPSHOTS, descriptor_file, manifest_file};
+use super::places::{DESCRIPTORS, SNAPSHOTS, descriptor_file, manifest_file, receipt_file};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::{Reading, TokenCheck, Worktree};
 use crate::locks::Said;
@@ -49,6 +49,8 @@ impl Worktree {
     ) -> Result<Snapshotting, Error> {
         let repo = &self.repo;
         let _gc = repo.keep_gc_away()?;
+        // What is to come back comes first: otherwise the snapshot would be of what was there before.
+        self.settle_now()?;
         let began = repo.machine.now().wall;
         let random = repo.random()?;
         let id = SnapshotId::new(
@@ -74,8 +76,22 @@ impl Worktree {
             Ok(())
         });
         let decided = match decided {
-            Ok(Ok(decided)) => decided,
-            Ok(Err(refusal)) => return Ok(Snapshotting::Denied(Box::new(refusal))),
+            Ok(Ok(Some(decided))) => decided,
+            Ok(refused) => match self.is_published(&id) {
+                // Whoever was stopped right after its link, until others had written the receipt and removed the link, is told that it is
+                // late. It isn't: what it published is there, and stays.
+                Some(true) => {
+                    let said = self.repo.listed(&id)?.map(|listed| listed.descriptor);
+                    drop(draft.published());
+                    return Ok(captured.taken(said.or(descriptor).expect("it was described before it was published")));
+                }
+                Some(false) if let Err(refusal) = refused => return Ok(Snapshotting::Denied(Box::new(refusal))),
+                // Whoever comes next finds out.
+                _ => {
+                    draft.leave();
+                    return Err(self.too_busy());
+                }
+            },
             Err(error) => {
                 // The link may be there although something failed after it.
                 if self.is_published(&id) != Some(false) {
@@ -95,8 +111,7 @@ impl Worktree {
             error.hint(format!("snapshot {id} is published; the next command finishes what is missing"))
         })?;
         let descriptor = descriptor.expect("it was described before it was published");
-        let Captured { copied_files, copied_bytes, .. } = captured;
-        Ok(Snapshotting::Taken(Box::new(Taken { descriptor, copied_files, copied_bytes })))
+        Ok(captured.taken(descriptor))
     }
 
     /// Copying came to nothing. If the lease was lost meanwhile, that is the answer: whoever has it now may have emptied what we wrote.
@@ -109,12 +124,14 @@ impl Worktree {
         if error.kind() == ErrorKind::Halted { Ok(Snapshotting::Interrupted) } else { Err(error) }
     }
 
-    /// Is it, as far as the chain says? `None`: that can't be told.
+    /// Is it? `None`: that can't be told. The chain first, as always.
     fn is_published(&self, id: &SnapshotId) -> Option<bool> {
-        match self.read_chain() {
-            Ok(Reading::Born(links)) => Some(self.vouched_by(&links).pending.contains(id)),
-            _ => None,
-        }
+        let is_pending = match self.read_chain().ok()? {
+            Reading::Born(links) => self.vouched_by(&links).pending.contains(id),
+            Reading::Unborn => false,
+        };
+        let receipt = self.repo.disk.stamp(&receipt_file(id)).ok()?;
+        Some(is_pending || receipt.is_some())
     }
 
     fn description(
@@ -146,6 +163,13 @@ impl Worktree {
             isolation: self.isolation(),
             schema: Schema::Lokt,
         }
+    }
+}
+
+impl Captured {
+    fn taken(&self, descriptor: Descriptor) -> Snapshotting {
+        let (copied_files, copied_bytes) = (self.copied_files, self.copied_bytes);
+        Snapshotting::Taken(Box::new(Taken { descriptor, copied_files, copied_bytes }))
     }
 }
 

@@ -92,6 +92,11 @@ impl Worktree {
             }
         }
         let place = self.repo.files_of(&self.name);
+        if inode_of(&place).at("look at", &place, "")?.is_none() {
+            let message = format!("{} is no directory of its own", place.display());
+            let hint = "nothing was changed; `lokt snapshot restore ID --into NAME` puts the files elsewhere";
+            return Err(Error::new(ErrorKind::Unusable, message).hint(hint));
+        }
         for path in [place.parent().unwrap_or(&place), &place] {
             // Found out now rather than when there is no way back.
             may_write(path).at("replace", path, "").map_err(|error| error.hint("nothing was changed"))?;
