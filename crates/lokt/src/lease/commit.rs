@@ -165,7 +165,10 @@ impl Worktree {
         let below = self.reserve(links.ceiling().max(links.next()))?;
         let deed = deed.with("damaged", damaged.why.as_str()).with("damaged_slot", damaged.number);
         let step = Step { kind: Kind::Rebase, record: None, deed: deed.with("next", below + 1) };
-        Ok(self.link(links, step, After::jump(links, below))?.is_some())
+        let mut after = After::jump(links, below);
+        // It may have published something; what has its receipt tells.
+        after.state.head = Head::Unknown;
+        Ok(self.link(links, step, after)?.is_some())
     }
 
     /// May the next number be used for nothing but a jump? It is the last one of its block; or the chain is newly born, but by somebody
