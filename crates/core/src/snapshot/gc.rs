@@ -39,6 +39,8 @@ pub struct Roots {
     pub refs: BTreeSet<SnapshotId>,
     /// What somebody is at work with.
     pub running: BTreeSet<SnapshotId>,
+    /// The worktrees that are there. Whoever went back to an earlier snapshot may want to go forward again.
+    pub worktrees: BTreeSet<String>,
 }
 
 /// Why one stays: the strongest reason.
@@ -56,6 +58,8 @@ pub enum Why {
     Running,
     /// It came before a head.
     Lineage,
+    /// It is of a worktree that is there.
+    Worktree,
     /// It is one of the newest.
     KeepLast,
     /// It is young.
@@ -108,6 +112,7 @@ impl Why {
             Self::Ref => "ref",
             Self::Running => "running",
             Self::Lineage => "lineage",
+            Self::Worktree => "worktree",
             Self::KeepLast => "keep_last",
             Self::KeepWithin => "keep_within",
         }
@@ -128,6 +133,7 @@ pub fn plan(lineage: &Lineage, retention: Retention, roots: &Roots, now: Timesta
             (Why::Ref, roots.refs.contains(&node.id)),
             (Why::Running, roots.running.contains(&node.id)),
             (Why::Lineage, ancestors.contains(&node.id)),
+            (Why::Worktree, !retention.is_asked() && roots.worktrees.contains(&node.worktree)),
             (Why::KeepLast, newest.contains(&node.id)),
             (Why::KeepWithin, retention.keep_within_ms.is_some_and(|within| age_ms <= within)),
         ];

@@ -65,7 +65,14 @@ fn what_may_go_and_why_the_rest_stays() {
         (
             "each reason is one",
             none,
-            Roots { heads: ids(&[8]), bases: ids(&[2]), pins: ids(&[7, 8]), refs: ids(&[3]), running: ids(&[5]) },
+            Roots {
+                heads: ids(&[8]),
+                bases: ids(&[2]),
+                pins: ids(&[7, 8]),
+                refs: ids(&[3]),
+                running: ids(&[5]),
+                ..Roots::default()
+            },
             &[],
             &[(2, "base"), (3, "ref"), (4, "lineage"), (5, "running"), (6, "lineage"), (7, "pin"), (8, "head")],
         ),
@@ -180,7 +187,7 @@ proptest! {
         let lineage = Lineage::new((0..).zip(&parents).map(|(number, parent)| node(number, *parent)), []);
         let [heads, bases, pins, refs, running] = roots.map(|numbers| numbers.into_iter().map(id).collect::<BTreeSet<_>>());
         let retention = Retention { keep_last, keep_within_ms };
-        let roots = Roots { heads, bases, pins, refs, running };
+        let roots = Roots { heads, bases, pins, refs, running, ..Roots::default() };
         let plan = plan(&lineage, retention, &roots, now());
         let goes: BTreeSet<&SnapshotId> = plan.candidates.iter().map(|node| &node.id).collect();
         let stays: BTreeSet<&SnapshotId> = plan.kept.iter().map(|kept| &kept.id).collect();
@@ -198,4 +205,16 @@ proptest! {
             prop_assert!(left >= keep_last.unwrap_or(0).min(all), "so many of each stay");
         }
     }
+}
+
+#[test]
+fn whoever_went_back_can_go_forward_again() {
+    let lineage = two_worktrees();
+    let worktrees: BTreeSet<String> = lineage.nodes().map(|node| node.worktree.clone()).collect();
+    let roots = Roots { heads: ids(&[2]), worktrees, ..Roots::default() };
+    let all = plan(&lineage, Retention::default(), &roots, now());
+    assert!(all.candidates.is_empty(), "their worktrees are there: {all:?}");
+    assert!(all.kept.iter().any(|kept| kept.why.as_str() == "worktree"), "{all:?}");
+    let asked = plan(&lineage, Retention { keep_last: Some(1), ..Retention::default() }, &roots, now());
+    assert!(!asked.candidates.is_empty(), "who says what is to be kept says what may go");
 }

@@ -47,7 +47,9 @@ pub enum Snapshotting {
 pub struct Taken {
     /// What is said of it.
     pub descriptor: Descriptor,
-    /// So many files were copied; the others are as they were in the snapshot before.
+    /// So many files are as they were in the snapshot before, and were not copied.
+    pub reused_files: u64,
+    /// So many files were copied.
     pub copied_files: u64,
     /// So many bytes were.
     pub copied_bytes: u64,

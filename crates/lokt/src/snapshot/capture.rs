@@ -25,6 +25,7 @@ pub(super) struct Captured {
     pub(super) bytes: u64,
     pub(super) skipped: Vec<Skipped>,
     pub(super) skipped_count: u64,
+    pub(super) reused_files: u64,
     pub(super) copied_files: u64,
     pub(super) copied_bytes: u64,
 }
@@ -67,6 +68,7 @@ impl Worktree {
             changed,
             skipped,
             skipped_count,
+            reused_files: copied.reused_files,
             copied_files: copied.copied_files,
             copied_bytes: copied.copied_bytes,
         })

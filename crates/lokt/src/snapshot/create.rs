@@ -168,8 +168,8 @@ impl Worktree {
 
 impl Captured {
     fn taken(&self, descriptor: Descriptor) -> Snapshotting {
-        let (copied_files, copied_bytes) = (self.copied_files, self.copied_bytes);
-        Snapshotting::Taken(Box::new(Taken { descriptor, copied_files, copied_bytes }))
+        let Self { reused_files, copied_files, copied_bytes, .. } = *self;
+        Snapshotting::Taken(Box::new(Taken { descriptor, reused_files, copied_files, copied_bytes }))
     }
 }
 

@@ -64,6 +64,12 @@ impl Repository {
         // What can't be used is evidence; and whatever it was made from is, too.
         let spoiled = catalog.spoiled.iter().map(|spoiled| spoiled.id.clone());
         let roots = Roots {
+            worktrees: self
+                .worktree_names()?
+                .iter()
+                .filter(|name| self.is_there(name))
+                .map(ToString::to_string)
+                .collect(),
             heads: catalog.heads.values().cloned().collect(),
             bases: bases.collect(),
             pins: catalog
@@ -76,6 +82,11 @@ impl Repository {
             running: self.running()?.into_iter().chain(self.pending()?).chain(spoiled).collect(),
         };
         Ok(plan(&catalog.lineage(), retention, &roots, self.machine.now().wall))
+    }
+
+    /// What can't be read may be there.
+    fn is_there(&self, name: &LockName) -> bool {
+        !matches!(self.config(name), Ok(None))
     }
 
     /// What the chains vouch for: its receipt may not be there yet.
