@@ -1,10 +1,11 @@
 //! The bytes of one file, on their way to a copy and into a hash. Holes stay holes.
 
+use std::num::NonZero;
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 
-use rustix::fs::{SeekFrom, ftruncate, seek};
+use rustix::fs::{Advice, SeekFrom, fadvise, ftruncate, seek};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
 use super::TreeError;
@@ -16,6 +17,8 @@ const BLOCK: usize = 256 << 10;
 const BESIDE_BYTES: u64 = 4 << 20;
 /// So many blocks may wait to be hashed.
 const BLOCKS_WAITING: usize = 8;
+/// After so many bytes the disk begins to write: a large copy isn't kept in memory until it is synced.
+const WRITE_BACK_BYTES: u64 = 8 << 20;
 /// A hole is hashed in pieces of this size.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -102,7 +105,7 @@ fn stream(
     digest: &mut impl Digest,
     meter: &Meter<'_>,
 ) -> Result<u64, Failed> {
-    let mut at = 0;
+    let (mut at, mut written_back) = (0, 0);
     while let Some((start, end)) = next_data(spring, at).map_err(Failed::Reading)? {
         zeros(digest, start - at, meter)?;
         at = start;
@@ -112,6 +115,13 @@ fn stream(
             let got = read_full(spring.fd, &mut block[..want], at).map_err(Failed::Reading)?;
             if let Some(target) = target {
                 write_full(target, &block[..got], at).map_err(Failed::Writing)?;
+                let end = at + got as u64;
+                if let Some(length) = NonZero::new(end - written_back).filter(|length| length.get() >= WRITE_BACK_BYTES)
+                {
+                    // Of dirty pages this starts writing; whatever is clean by then needn't stay in memory, the source is there.
+                    let _ = fadvise(target, written_back, Some(length), Advice::DontNeed);
+                    written_back = end;
+                }
             }
             digest.data(block, got);
             at += got as u64;

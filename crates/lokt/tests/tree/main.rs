@@ -8,3 +8,4 @@ mod hashing;
 mod places;
 mod reuse;
 mod scene;
+mod writers;
