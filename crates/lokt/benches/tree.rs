@@ -150,14 +150,14 @@ fn many(dir: &Path) {
 
 /// Files of so many bytes, a hundred to a directory.
 fn make_files(root: &Path, count: usize, bytes: usize) {
-    let mut block: Vec<u8> = (0..bytes.min(1 << 20)).map(|at| (at * 7 % 251) as u8).collect();
+    let mut block: Vec<u8> = (0..bytes.min(1 << 20)).map(|at| (at * 7 % 251).to_le_bytes()[0]).collect();
     for at in 0..count {
         let dir = root.join((at / 100).to_string());
         if at % 100 == 0 {
             fs::create_dir_all(&dir).expect("it is new");
         }
         let mut file = File::create(dir.join((at % 100).to_string())).expect("it is new");
-        block[0] = (at % 256) as u8;
+        block[0] = at.to_le_bytes()[0];
         for _ in 0..bytes.div_ceil(block.len()) {
             file.write_all(&block).expect("there is room");
         }

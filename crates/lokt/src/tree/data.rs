@@ -1,8 +1,9 @@
 //! The bytes of one file, on their way to a copy and into a hash. Holes stay holes.
 
+use std::collections::VecDeque;
 use std::num::NonZero;
 use std::os::fd::BorrowedFd;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use rustix::fs::{Advice, SeekFrom, fadvise, ftruncate, seek};
@@ -14,9 +15,11 @@ use super::control::Meter;
 /// One read, one write: small enough to be in a near cache when it is hashed.
 const BLOCK: usize = 256 << 10;
 /// From this size on, hashing has a thread of its own.
-const BESIDE_BYTES: u64 = 4 << 20;
-/// So many blocks may wait to be hashed.
+const BESIDE_BYTES: u64 = 8 << 20;
+/// So many blocks may wait to be hashed. More would leave the near caches, which costs more than it saves.
 const BLOCKS_WAITING: usize = 8;
+/// So many are worth waking the thread that hashes.
+const WORTH_WAKING: usize = 3;
 /// After so many bytes the disk begins to write: a large copy isn't kept in memory until it is synced.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
 /// A hole is hashed in pieces of this size.
@@ -67,36 +70,24 @@ pub(super) fn pour(
     Ok(Poured { size, hash: *here.hasher.finalize().as_bytes() })
 }
 
-/// The same with a second thread, if one can be had.
+/// The same with a second thread, if one can be had. Whenever that one is late, because other programs need the processors, the first one
+/// hashes for it instead of waiting.
 fn pour_beside(
     spring: Spring<'_>,
     target: Option<BorrowedFd<'_>>,
     meter: &Meter<'_>,
 ) -> Option<Result<Poured, Failed>> {
-    thread::scope(|scope| {
-        let (full, blocks) = sync_channel(BLOCKS_WAITING);
-        let (back, empty) = channel();
-        let hashing = move || {
-            let mut hasher = blake3::Hasher::new();
-            for block in blocks {
-                match block {
-                    Block::Data(bytes, length) => {
-                        hasher.update(&bytes[..length]);
-                        // Nobody takes it any more at the end.
-                        let _ = back.send(bytes);
-                    }
-                    Block::Zeros(count) => hash_zeros(&mut hasher, count),
-                }
-            }
-            *hasher.finalize().as_bytes()
-        };
-        let hashing = thread::Builder::new().spawn_scoped(scope, hashing).ok()?;
-        let mut beside = Beside { full, empty, made: 0 };
+    let shared = Shared::default();
+    let size = thread::scope(|scope| {
+        thread::Builder::new().spawn_scoped(scope, || shared.hash_until_closed()).ok()?;
+        let mut beside = Beside { shared: &shared, made: 0 };
         let size = stream(spring, target, &mut beside, meter);
-        drop(beside);
-        let hash = hashing.join().expect("hashing does not panic");
-        Some(size.map(|size| Poured { size, hash }))
-    })
+        shared.close();
+        Some(size)
+    })?;
+    while shared.hash_next() {}
+    let hash = *locked(&shared.hasher).finalize().as_bytes();
+    Some(size.map(|size| Poured { size, hash }))
 }
 
 fn stream(
@@ -111,7 +102,7 @@ fn stream(
         at = start;
         while at < end {
             let mut block = digest.block();
-            let want = usize::try_from(end - at).unwrap_or(BLOCK).min(BLOCK);
+            let want = usize::try_from(end - at).unwrap_or(block.len()).min(block.len());
             let got = read_full(spring.fd, &mut block[..want], at).map_err(Failed::Reading)?;
             if let Some(target) = target {
                 write_full(target, &block[..got], at).map_err(Failed::Writing)?;
@@ -245,31 +236,102 @@ enum Block {
     Zeros(u64),
 }
 
-/// Hands everything to the thread that hashes.
-struct Beside {
-    full: SyncSender<Block>,
-    empty: Receiver<Vec<u8>>,
+/// Blocks on their way to be hashed in their order, by whoever has the hasher.
+#[derive(Default)]
+struct Shared {
+    hasher: Mutex<blake3::Hasher>,
+    line: Mutex<Line>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Block>,
+    empty: Vec<Vec<u8>>,
+    closed: bool,
+}
+
+impl Shared {
+    /// Hashes the next block. False: none is waiting.
+    fn hash_next(&self) -> bool {
+        // First the hasher, then the block: nobody overtakes.
+        let mut hasher = locked(&self.hasher);
+        let Some(block) = locked(&self.line).waiting.pop_front() else { return false };
+        match block {
+            Block::Data(bytes, length) => {
+                hasher.update(&bytes[..length]);
+                drop(hasher);
+                locked(&self.line).empty.push(bytes);
+            }
+            Block::Zeros(count) => hash_zeros(&mut hasher, count),
+        }
+        true
+    }
+
+    fn hash_until_closed(&self) {
+        loop {
+            let line = locked(&self.line);
+            let is_idle = |line: &mut Line| !line.closed && line.waiting.len() < WORTH_WAKING;
+            let line = self.wake.wait_while(line, is_idle).unwrap_or_else(PoisonError::into_inner);
+            let closed = line.closed;
+            drop(line);
+            while self.hash_next() {}
+            if closed {
+                return;
+            }
+        }
+    }
+
+    fn add(&self, block: Block) {
+        let mut line = locked(&self.line);
+        line.waiting.push_back(block);
+        let is_enough = line.waiting.len() == WORTH_WAKING;
+        drop(line);
+        if is_enough {
+            self.wake.notify_one();
+        }
+    }
+
+    fn close(&self) {
+        locked(&self.line).closed = true;
+        self.wake.notify_one();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leaves hashing to another thread, as long as that one keeps up.
+struct Beside<'a> {
+    shared: &'a Shared,
     made: usize,
 }
 
-impl Digest for Beside {
+impl Digest for Beside<'_> {
     fn block(&mut self) -> Vec<u8> {
-        if let Ok(block) = self.empty.try_recv() {
-            return block;
+        loop {
+            if let Some(block) = locked(&self.shared.line).empty.pop() {
+                return block;
+            }
+            if self.made < BLOCKS_WAITING {
+                self.made += 1;
+                return vec![0; BLOCK];
+            }
+            self.shared.hash_next();
         }
-        if self.made < BLOCKS_WAITING {
-            self.made += 1;
-            return vec![0; BLOCK];
-        }
-        self.empty.recv().expect("the thread that hashes gives every block back")
     }
 
     fn data(&mut self, block: Vec<u8>, length: usize) {
-        self.full.send(Block::Data(block, length)).expect("the thread that hashes waits for more");
+        self.shared.add(Block::Data(block, length));
     }
 
     fn zeros(&mut self, count: u64) {
-        self.full.send(Block::Zeros(count)).expect("the thread that hashes waits for more");
+        self.shared.add(Block::Zeros(count));
+        // A hole has no blocks that could run out.
+        if locked(&self.shared.line).waiting.len() > BLOCKS_WAITING {
+            self.shared.hash_next();
+        }
     }
 }
 
