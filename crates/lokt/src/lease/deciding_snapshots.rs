@@ -13,6 +13,7 @@ use super::scene::{Asker, Scene};
 use super::sight::Sight;
 use super::take::TRIES;
 use crate::error::Error;
+use crate::snapshot::places::receipt_file;
 
 /// Adds a link to what was seen: under this lease, after this snapshot.
 type Add<'a> = dyn FnMut(&Worktree, &Scene, Option<&Record>, Option<&SnapshotId>) -> Result<Adding, Error> + 'a;
@@ -49,7 +50,8 @@ impl Worktree {
     ) -> Result<Result<Option<Decided>, LeaseRefusal>, Error> {
         self.decide_under(token, &mut |worktree, scene, record, head| {
             // It was published before, by a link that others have removed since: doing it again would undo what they did.
-            if head == Some(id) || scene.links.state().pending.contains(id) {
+            let has_receipt = || matches!(worktree.repo.disk.stamp(&receipt_file(id)), Ok(Some(_)));
+            if head == Some(id) || scene.links.state().pending.contains(id) || has_receipt() {
                 return Ok(Adding::Needless);
             }
             describe(head)?;

@@ -20,12 +20,10 @@ impl Worktree {
     /// What the next link has to say of snapshots, now that everything that was decided is done.
     pub(crate) fn settled(&self, links: &Links) -> Result<State, Error> {
         let mut state = links.state();
-        if state.head == Head::Unknown {
-            state.head = self.noted_head().map_or(Head::None, Head::Snapshot);
-        }
+        state.head = self.head_after(links).map_or(Head::None, Head::Snapshot);
         let number = links.last.as_ref().map_or(links.base.first, |last| last.number);
         if let Some(restore) = state.restore.take() {
-            if let Swapped::Undone(why) = self.finish_restore(&restore)? {
+            if let Swapped::Undone(why) = self.finish_restore(&restore, number)? {
                 let deed = Deed::new("restore_undone", self.repo.machine.now());
                 self.note(deed.with("snapshot_id", restore.snapshot_id.as_str()).with("why", why));
                 state.head = restore.was_head;
@@ -33,8 +31,10 @@ impl Worktree {
             // Best effort: the chain says it, too, as long as nobody deletes that.
             let _ = self.note_head(&state.head, number);
         }
-        if !state.pending.is_empty() && self.write_receipts(links, &state, number).is_ok() {
-            state.pending.clear();
+        if !state.pending.is_empty()
+            && let Ok(left) = self.write_receipts(links, &state, number)
+        {
+            state.pending = left;
         }
         Ok(state)
     }
@@ -57,22 +57,31 @@ impl Worktree {
 
     /// What a chain says of snapshots.
     pub(crate) fn vouched_by(&self, links: &Links) -> Vouched {
-        let state = links.state();
-        let head = match state.head {
-            Head::Unknown => self.noted_head(),
-            Head::None => None,
-            Head::Snapshot(id) => Some(id),
-        };
-        Vouched { head, pending: state.pending }
+        let State { pending, restore, .. } = links.state();
+        let was_head = restore.and_then(|restore| restore.was_head.id().cloned());
+        Vouched { head: self.head_after(links), pending, was_head }
     }
 
-    /// Writes the receipts that may be missing, and where the worktree is, durably.
-    fn write_receipts(&self, links: &Links, state: &State, number: u64) -> Result<(), Error> {
-        for id in &state.pending {
-            self.write_receipt(id, &links.base.chain, number)?;
+    /// Where the worktree is, as its chain says; as its configuration does, if that was made after the chain's last link: then it is
+    /// another worktree, and the chain that of an earlier one of its name.
+    fn head_after(&self, links: &Links) -> Option<SnapshotId> {
+        let last = links.last.as_ref().map_or(0, |last| last.number);
+        let is_another = || matches!(self.repo.config(&self.name), Ok(Some(config)) if config.head_slot() > last);
+        match links.state().head {
+            Head::Unknown => self.noted_head(),
+            _ if is_another() => self.noted_head(),
+            Head::None => None,
+            Head::Snapshot(id) => Some(id),
         }
+    }
+
+    /// Writes the receipts that may be missing, and where the worktree is, durably: those that couldn't be written.
+    fn write_receipts(&self, links: &Links, state: &State, number: u64) -> Result<Vec<SnapshotId>, Error> {
+        let cant = |id: &&SnapshotId| self.write_receipt(id, &links.base.chain, number).is_err();
+        let left = state.pending.iter().filter(cant).cloned().collect();
         self.sync_receipts()?;
-        self.note_head(&state.head, number)
+        self.note_head(&state.head, number)?;
+        Ok(left)
     }
 
     /// Writes the receipt of a snapshot that a link of this chain published, unless it is there. It is durable when its directory is.

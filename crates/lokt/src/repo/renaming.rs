@@ -11,6 +11,7 @@ use std::path::Path;
 use lokt_core::lease::config::WorktreeConfig;
 use lokt_core::lease::names::fence_number;
 use lokt_core::name::LockName;
+use lokt_core::snapshot::id::SnapshotId;
 use serde_json::Map;
 
 use super::discovery::WORKTREES;
@@ -56,7 +57,10 @@ impl Repository {
         }
         self.keep_fences(&worktree)?;
         self.clear_metadata(new)?;
-        let going = WorktreeConfig { renaming_to: Some(new.as_str().into()), ..config.clone() };
+        // Its chain stays here.
+        let (head, slot) = (worktree.head()?, config.head_slot());
+        let going = config.clone().with_head(head.as_ref().map(SnapshotId::as_str), slot);
+        let going = WorktreeConfig { renaming_to: Some(new.as_str().into()), ..going };
         self.announce(&leased, name, &going, &config)?;
         let renamed =
             self.finish(&worktree, &going, new).inspect_err(|_| self.withdraw(&leased, name, new, &config))?;
@@ -118,9 +122,11 @@ impl Repository {
     fn arrive(&self, name: &LockName) -> Result<bool, Error> {
         let Some(config) = self.config(name)?.filter(|config| config.renaming_to.is_some()) else { return Ok(false) };
         let worktree = Worktree { repo: self.clone(), name: name.clone(), config: config.clone() };
-        let used = worktree.ceiling()?;
         self.restore_fence(&worktree)?;
+        let used = worktree.ceiling()?;
         go_on_above(&worktree, used)?;
+        // What an earlier worktree of that name was at isn't where this one is.
+        let config = if used > 0 { config.clone().with_head(config.head(), used) } else { config };
         let config = WorktreeConfig { name: name.as_str().into(), renaming_to: None, ..config };
         self.replace_config(name, &config)?;
         Ok(true)

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::discovery::WORKTREES;
 use super::facts::{CONFIG_FILE, damaged, publish_new, read};
+use super::kept::go_on_above;
 use super::{Changing, FILE_MODE, MAIN, Repository, WorktreeEntry};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
@@ -218,7 +219,11 @@ impl Repository {
         // What an earlier worktree of that name published isn't this one's.
         let config = match worktree.ceiling()? {
             0 => config.clone(),
-            ceiling => config.clone().with_head(config.head(), ceiling),
+            ceiling => {
+                // Its own links come after that.
+                go_on_above(&worktree, ceiling)?;
+                config.clone().with_head(config.head(), ceiling)
+            }
         };
         let file = config_file(name);
         let made = publish_new(&*self.disk, &file, &config.to_bytes(), FILE_MODE).at("write", &self.path, &file)?;

@@ -5,8 +5,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use lokt_core::snapshot::ignore::Ignore;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, mkdirat, openat, renameat, renameat_with, statat,
+};
 use rustix::io::{Errno, read, retry_on_intr};
+
+use crate::tree::{READABLE, open_beneath};
 
 /// The file that says what is ignored, in the root of a worktree.
 pub(crate) const IGNORE_FILE: &str = ".lokt-ignore";
@@ -29,7 +33,7 @@ fn ignored_by(root: BorrowedFd<'_>) -> io::Result<Ignore> {
         Err(Errno::NOENT | Errno::LOOP) => return Ok(Ignore::default()),
         done => done?,
     };
-    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
         return Ok(Ignore::default());
     }
     let mut text = Vec::new();
@@ -46,50 +50,80 @@ fn ignored_by(root: BorrowedFd<'_>) -> io::Result<Ignore> {
     Ok(Ignore::parse(&text))
 }
 
-/// Moves what is ignored in `old` to where it was, in `new`, unless something is there.
+/// Moves what is ignored in `old` to where it was, in `new`, unless something is there. What can't be moved stays in `old`: nobody is kept
+/// from the lease by that.
 pub(crate) fn carry_ignored(old: &Path, new: &Path) -> io::Result<()> {
     let old = open_dir(CWD, old.as_os_str().as_encoded_bytes())?;
-    let ignore = ignored_by(old.as_fd())?;
+    // Whoever restored has read it before. If it can't be read any more, nobody knows what is ignored.
+    let ignore = ignored_by(old.as_fd()).unwrap_or_default();
     if ignore.is_empty() {
         return Ok(());
     }
     let new = open_dir(CWD, new.as_os_str().as_encoded_bytes())?;
-    carry(&ignore, old.as_fd(), new.as_fd(), &mut Vec::new())
+    // However deep the tree is, only few directories are open.
+    let mut dirs = vec![Vec::new()];
+    while let Some(dir) = dirs.pop() {
+        let Ok(from) = open_beneath(old.as_fd(), &dir, READABLE) else { continue };
+        for name in names_in(from.as_fd())? {
+            let Ok(stat) = statat(&from, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let path = if dir.is_empty() { name.clone() } else { [&*dir, b"/", &*name].concat() };
+            if ignore.is_ignored(&path, is_dir) {
+                // Somebody else has moved it; or something of that name is in the snapshot, which counts; or its place can't be had.
+                let _ = move_over(old.as_fd(), new.as_fd(), &dir, &name);
+            } else if is_dir {
+                dirs.push(path);
+            }
+        }
+    }
+    Ok(())
 }
 
-fn carry(ignore: &Ignore, old: BorrowedFd<'_>, new: BorrowedFd<'_>, path: &mut Vec<u8>) -> io::Result<()> {
+fn names_in(dir: BorrowedFd<'_>) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    for entry in Dir::new(open_dir(old, b".")?)? {
+    for entry in Dir::new(open_dir(dir, b".")?)? {
         match entry?.file_name().to_bytes() {
             b"." | b".." => {}
             name => names.push(name.to_vec()),
         }
     }
-    for name in names {
-        let stat = match statat(old, &*name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => continue,
-            done => done?,
-        };
-        let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let length = path.len();
-        if length > 0 {
-            path.push(b'/');
+    Ok(names)
+}
+
+/// Moves one entry of `dir`, which is made if the snapshot hasn't got it.
+fn move_over(old: BorrowedFd<'_>, new: BorrowedFd<'_>, dir: &[u8], name: &[u8]) -> Result<(), Errno> {
+    let from = open_beneath(old, dir, READABLE)?;
+    let into = match open_beneath(new, dir, READABLE) {
+        Err(Errno::NOENT) => make_like(old, new, dir)?,
+        done => done?,
+    };
+    match renameat_with(&from, name, &into, name, RenameFlags::NOREPLACE) {
+        // Network file systems can't say "unless".
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+            if matches!(statat(&into, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) =>
+        {
+            renameat(&from, name, &into, name)
         }
-        path.extend_from_slice(&name);
-        if ignore.is_ignored(path, is_dir) {
-            match renameat_with(old, &*name, new, &*name, RenameFlags::NOREPLACE) {
-                // Somebody else has moved it; or something of that name is in the snapshot, which counts; or its place can't be had.
-                Ok(())
-                | Err(Errno::NOENT | Errno::EXIST | Errno::XDEV | Errno::BUSY | Errno::ACCESS | Errno::INVAL) => {}
-                Err(error) => return Err(error.into()),
-            }
-        } else if is_dir && let (Ok(below), Ok(there)) = (open_dir(old, &name), open_dir(new, &name)) {
-            // What was in a directory that isn't in the snapshot goes with it.
-            carry(ignore, below.as_fd(), there.as_fd(), path)?;
-        }
-        path.truncate(length);
+        done => done,
     }
-    Ok(())
+}
+
+/// Makes `dir`, and what is missing above it, with the rights that it has in `old`.
+fn make_like(old: BorrowedFd<'_>, new: BorrowedFd<'_>, dir: &[u8]) -> Result<OwnedFd, Errno> {
+    let ends = dir.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([dir.len()]);
+    let mut made = None;
+    for end in ends {
+        let path = &dir[..end];
+        let above = path.iter().rposition(|byte| *byte == b'/');
+        let (above, name) = above.map_or((&[][..], path), |cut| (&path[..cut], &path[cut + 1..]));
+        let mode = fstat(open_beneath(old, path, READABLE)?)?.st_mode & 0o777;
+        match mkdirat(open_beneath(new, above, READABLE)?, name, Mode::from_raw_mode(mode)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+        made = Some(open_beneath(new, path, READABLE)?);
+    }
+    made.ok_or(Errno::NOENT)
 }
 
 fn open_dir(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {

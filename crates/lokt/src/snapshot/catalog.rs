@@ -18,7 +18,7 @@ use lokt_core::snapshot::tombstone::Tombstone;
 use super::answers::{Collected, Listed, Spoiled, Unfinished};
 use super::intents::Pursuit;
 use super::places::{DESCRIPTORS, PINS, REFS, SNAPSHOTS, TOMBSTONES, descriptor_file, receipt_file};
-use crate::error::{At as _, Error};
+use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::{Reading, Worktree};
 use crate::parallel;
 use crate::repo::Repository;
@@ -51,6 +51,8 @@ pub(crate) struct Vouched {
     pub(crate) head: Option<SnapshotId>,
     /// Published, and perhaps without a receipt.
     pub(crate) pending: Vec<SnapshotId>,
+    /// What the worktree goes back to if a restore that is decided can't be done.
+    pub(crate) was_head: Option<SnapshotId>,
 }
 
 impl Catalog {
@@ -82,8 +84,11 @@ impl Repository {
         let refs = self.references()?;
         let collected = self.tombstones()?;
         let described = self.ids_in(DESCRIPTORS, ".json")?;
-        let ids: BTreeSet<SnapshotId> =
-            [&stored.trees, &stored.receipts, &described, &pending].into_iter().flatten().cloned().collect();
+        let ids: BTreeSet<SnapshotId> = [&stored.trees, &stored.manifests, &stored.receipts, &described, &pending]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
         let ids: Vec<SnapshotId> = ids.into_iter().collect();
         let seen = parallel::map(&ids, |id| {
             let vouched = stored.receipts.contains(id) || pending.contains(id);
@@ -140,14 +145,15 @@ impl Repository {
         let of_chains = chains.iter().filter_map(|name| LockName::new(name.strip_suffix(".lock.d")?).ok());
         let names: BTreeSet<LockName> = self.worktree_names()?.into_iter().chain(of_chains).collect();
         for name in names {
-            let config = self.config(&name).ok().flatten();
-            let is_there = config.is_some();
-            let config = config.unwrap_or_else(|| WorktreeConfig::nameless(name.as_str()));
+            let config = self.config(&name);
+            // What can't be read is there.
+            let is_there = !matches!(config, Ok(None));
+            let config = config.ok().flatten().unwrap_or_else(|| WorktreeConfig::nameless(name.as_str()));
             let worktree = Worktree { repo: self.clone(), name: name.clone(), config };
             let mut of = match worktree.read_chain() {
                 Ok(Reading::Born(links)) => worktree.vouched_by(&links),
                 // What can't be read vouches for nothing; its snapshots have receipts.
-                Ok(Reading::Unborn) | Err(_) => Vouched { head: worktree.noted_head(), pending: Vec::new() },
+                Ok(Reading::Unborn) | Err(_) => Vouched { head: worktree.noted_head(), ..Vouched::default() },
             };
             // Nobody works there any more.
             of.head = of.head.filter(|_| is_there);
@@ -161,7 +167,9 @@ impl Repository {
         let path = descriptor_file(id);
         let spoiled = |path: &Path, why: &str| {
             // It may have been removed while we looked.
-            let is_there = self.disk.stamp(&receipt_file(id)).is_ok_and(|receipt| receipt.is_some());
+            let has_receipt = self.disk.stamp(&receipt_file(id)).is_ok_and(|receipt| receipt.is_some());
+            // One that `jvs` made has only its marker.
+            let is_there = has_receipt || is_file(&self.tree_of(id).join(OLD_MARKER));
             let why = why.to_owned();
             if is_there {
                 Sight::Spoiled(Spoiled { id: id.clone(), path: path.to_owned(), why })
@@ -177,9 +185,8 @@ impl Repository {
             Entry::TooBig(_) => return Ok(spoiled(&shown, "it is too long")),
             Entry::File(content) => match Descriptor::parse(&content.bytes) {
                 Ok(descriptor) if descriptor.id == *id => descriptor,
-                Ok(_) if is_vouched => return Ok(spoiled(&shown, "it is that of another snapshot")),
-                Err(why) if is_vouched => return Ok(spoiled(&shown, &why)),
-                Ok(_) | Err(_) => return Ok(Sight::Nothing),
+                Ok(_) => return Ok(spoiled(&shown, "it is that of another snapshot")),
+                Err(why) => return Ok(spoiled(&shown, &why)),
             },
         };
         let tree = self.tree_of(id);
@@ -199,7 +206,9 @@ impl Repository {
         let listed = self.disk.each_name(SNAPSHOTS, &mut |name| {
             if let Some(id) = name.strip_suffix(".ready").and_then(SnapshotId::parse) {
                 stored.receipts.insert(id);
-            } else if let Some(id) = SnapshotId::parse(name.strip_suffix(".manifest").unwrap_or(name)) {
+            } else if let Some(id) = name.strip_suffix(".manifest").and_then(SnapshotId::parse) {
+                stored.manifests.insert(id);
+            } else if let Some(id) = SnapshotId::parse(name) {
                 stored.trees.insert(id);
             }
         });
@@ -229,17 +238,33 @@ impl Repository {
 
     /// The names that snapshots have.
     pub(crate) fn references(&self) -> Result<BTreeMap<String, SnapshotId>, Error> {
-        let mut references = BTreeMap::new();
-        for name in self.disk.list(REFS).at("list", &self.path, REFS)? {
-            let path = format!("{REFS}/{name}");
-            if name.strip_suffix(".json").is_none() {
-                continue;
-            }
-            if let Entry::File(content) = self.disk.read(&path, BYTES_MAX).at("read", &self.path, &path)?
-                && let Ok(reference) = Reference::parse(&content.bytes)
-            {
-                references.insert(reference.name, reference.snapshot_id);
-            }
+        let read = self.read_references()?.into_iter().filter_map(|(_, reference)| reference.ok());
+        Ok(read.map(|reference| (reference.name, reference.snapshot_id)).collect())
+    }
+
+    /// The snapshots that have names. If a name can't be read, nobody knows which.
+    pub(crate) fn referred(&self) -> Result<BTreeSet<SnapshotId>, Error> {
+        let of = |(path, reference): ReadReference| {
+            reference.map(|reference| reference.snapshot_id).map_err(|why| {
+                let message = format!("{} can't be used: {why}", self.path.join(path).display());
+                Error::new(ErrorKind::Damaged, message).hint("nothing was removed; correct that file, or remove it")
+            })
+        };
+        self.read_references()?.into_iter().map(of).collect()
+    }
+
+    /// Every name, by its file, or what is wrong with that.
+    fn read_references(&self) -> Result<Vec<ReadReference>, Error> {
+        let mut references = Vec::new();
+        let names = self.disk.list(REFS).at("list", &self.path, REFS)?;
+        for path in names.iter().filter_map(|name| Some(format!("{REFS}/{}.json", name.strip_suffix(".json")?))) {
+            let reference = match self.disk.read(&path, BYTES_MAX).at("read", &self.path, &path)? {
+                Entry::Missing => continue,
+                Entry::File(content) => Reference::parse(&content.bytes),
+                Entry::NotRegular(kind) => Err(format!("it is {kind}")),
+                Entry::TooBig(_) => Err("it is too long".into()),
+            };
+            references.push((path, reference));
         }
         Ok(references)
     }
@@ -265,6 +290,9 @@ impl Repository {
     }
 }
 
+/// The file of a name, and what it says or what is wrong with it.
+type ReadReference = (String, Result<Reference, String>);
+
 /// What there is of a snapshot.
 enum Sight {
     Visible(Box<Descriptor>),
@@ -276,6 +304,7 @@ enum Sight {
 #[derive(Default)]
 struct Stored {
     trees: BTreeSet<SnapshotId>,
+    manifests: BTreeSet<SnapshotId>,
     receipts: BTreeSet<SnapshotId>,
 }
 

@@ -11,6 +11,7 @@ use lokt_core::snapshot::intent::Operation;
 
 use super::answers::{SnapshotWish, Snapshotting, Taken};
 use super::capture::Captured;
+use super::catalog::BYTES_MAX;
 use super::intents::{Announced, Plan};
 use super::keeper::Mandate;
 use super::places::{DESCRIPTORS, SNAPSHOTS, descriptor_file, manifest_file, receipt_file};
@@ -190,7 +191,12 @@ impl<'r> Draft<'r> {
 
     /// Nobody reads it yet, so it may be written again.
     fn write_descriptor(&self, descriptor: &Descriptor) -> Result<(), Error> {
-        self.repo.replace_file(DESCRIPTORS, &descriptor_file(self.id), &descriptor.to_bytes())
+        let bytes = descriptor.to_bytes();
+        if bytes.len() > BYTES_MAX {
+            let message = format!("{} bytes are more than the description of a snapshot may have", bytes.len());
+            return Err(Error::new(ErrorKind::NotARecord, message).hint("nothing was made; say it in fewer words"));
+        }
+        self.repo.replace_file(DESCRIPTORS, &descriptor_file(self.id), &bytes)
     }
 
     /// It is there now.

@@ -103,10 +103,15 @@ impl Worktree {
         let catalog: Catalog = self.repo.catalog()?;
         let head = catalog.heads.get(&self.name).and_then(|id| catalog.get(id));
         if let Some(head) = head {
-            return self.repo.compare_with_tree(head, self, control);
+            let manifest = self.repo.manifest_of(head, control)?;
+            let now = self.files_now(Some(&manifest), control)?;
+            let difference = between(&manifest.entries, &now.entries);
+            let added = difference.added.into_iter();
+            // A directory is no work of anybody's: files that are ignored may need one.
+            let added = added.filter(|path| now.get(path).is_none_or(|entry| entry.kind != Kind::Dir)).collect();
+            return Ok(Difference { added, ..difference });
         }
         let now = self.files_now(None, control)?;
-        // An empty directory is no work of anybody's.
         let added = now.entries.into_iter().map(|entry| entry.path).filter(|path| !path.is_empty()).collect();
         Ok(Difference { added, ..Difference::default() })
     }

@@ -1,6 +1,7 @@
 //! What goes. Planned from what is there, planned again before anything is touched, and moved away in steps that whoever comes next can
 //! finish. What was moved away is deleted an hour later: who reads it now can read on.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,42 +61,36 @@ impl Repository {
     }
 
     fn plan_for(&self, catalog: &Catalog, retention: Retention) -> Result<Plan, Error> {
-        let bases = self.worktree_names()?.into_iter().filter_map(|name| self.base_of(&name));
+        let (mut worktrees, mut bases) = (BTreeSet::new(), BTreeSet::new());
+        for name in self.worktree_names()? {
+            // What can't be read may say that something stays.
+            if let Some(config) = self.config(&name)? {
+                bases.extend(config.base().and_then(SnapshotId::parse));
+                worktrees.insert(name.to_string());
+            }
+        }
         // What can't be used is evidence; and whatever it was made from is, too.
         let spoiled = catalog.spoiled.iter().map(|spoiled| spoiled.id.clone());
         let roots = Roots {
-            worktrees: self
-                .worktree_names()?
-                .iter()
-                .filter(|name| self.is_there(name))
-                .map(ToString::to_string)
-                .collect(),
+            worktrees,
             heads: catalog.heads.values().cloned().collect(),
-            bases: bases.collect(),
+            bases,
             pins: catalog
                 .snapshots
                 .iter()
                 .filter(|listed| listed.pinned)
                 .map(|listed| listed.descriptor.id.clone())
                 .collect(),
-            refs: self.references()?.into_values().collect(),
-            running: self.running()?.into_iter().chain(self.pending()?).chain(spoiled).collect(),
+            refs: self.referred()?,
+            running: self.running()?.into_iter().chain(self.vouched_for()?).chain(spoiled).collect(),
         };
         Ok(plan(&catalog.lineage(), retention, &roots, self.machine.now().wall))
     }
 
-    /// What can't be read may be there.
-    fn is_there(&self, name: &LockName) -> bool {
-        !matches!(self.config(name), Ok(None))
-    }
-
-    /// What the chains vouch for: its receipt may not be there yet.
-    fn pending(&self) -> Result<Vec<SnapshotId>, Error> {
-        Ok(self.vouched()?.into_values().flat_map(|vouched| vouched.pending).collect())
-    }
-
-    fn base_of(&self, name: &LockName) -> Option<SnapshotId> {
-        self.config(name).ok().flatten()?.base().and_then(SnapshotId::parse)
+    /// What the chains vouch for: its receipt may not be there yet. And what a worktree may go back to.
+    fn vouched_for(&self) -> Result<Vec<SnapshotId>, Error> {
+        let vouched = self.vouched()?.into_values();
+        Ok(vouched.flat_map(|vouched| vouched.pending.into_iter().chain(vouched.was_head)).collect())
     }
 
     /// Lets go what the plan says that it goes.
@@ -106,6 +101,11 @@ impl Repository {
         let mut done = GcDone { plan, removed: Vec::new(), failed: Vec::new(), emptied: 0, in_trash: 0 };
         for id in self.half_collected()? {
             let _ = self.collect(&id, "gc, finished");
+        }
+        for id in self.marked()?.into_iter().filter(|id| catalog.get(id).is_some()) {
+            // Whoever said that it goes got no further, and somebody may use it since then: only the plan counts.
+            let path = format!("{TOMBSTONES}/{id}.json");
+            self.disk.remove(&path).at("remove", &self.path, &path)?;
         }
         for id in done.plan.candidates.iter().map(|node| node.id.clone()) {
             match self.collect(&id, "gc") {
@@ -124,8 +124,29 @@ impl Repository {
         Ok(Said { value: done, warnings })
     }
 
-    /// Those that somebody began to remove.
+    /// Those that somebody began to remove. What is still visible isn't among them: it may be used again.
     pub(crate) fn half_collected(&self) -> Result<Vec<SnapshotId>, Error> {
+        let marked = self.marked()?;
+        if marked.is_empty() {
+            return Ok(marked);
+        }
+        let catalog = self.catalog()?;
+        let is_visible =
+            |id: &SnapshotId| catalog.get(id).is_some() || catalog.spoiled.iter().any(|spoiled| spoiled.id == *id);
+        Ok(marked.into_iter().filter(|id| !is_visible(id)).collect())
+    }
+
+    /// Finishes what somebody began to remove, while nobody uses a snapshot. False: there is nothing to finish.
+    pub(crate) fn finish_collecting(&self, id: &SnapshotId, reason: &str) -> Result<bool, Error> {
+        let _alone = self.be_alone(PATIENCE)?;
+        if !self.half_collected()?.contains(id) {
+            return Ok(false);
+        }
+        self.collect(id, reason).map(|()| true)
+    }
+
+    /// Those of which somebody said that they go.
+    fn marked(&self) -> Result<Vec<SnapshotId>, Error> {
         let mut half = Vec::new();
         for id in self.ids_in(TOMBSTONES, ".json")? {
             let path = format!("{TOMBSTONES}/{id}.json");
@@ -140,7 +161,7 @@ impl Repository {
 
     /// Moves a snapshot into the trash. Each step may have been done before. First it is said that it goes, then it is no longer visible,
     /// then its parts go.
-    pub(crate) fn collect(&self, id: &SnapshotId, reason: &str) -> Result<(), Error> {
+    fn collect(&self, id: &SnapshotId, reason: &str) -> Result<(), Error> {
         self.bury(id, GcState::Marked, reason)?;
         let receipt = receipt_file(id);
         self.disk.remove(&receipt).at("remove", &self.path, &receipt)?;

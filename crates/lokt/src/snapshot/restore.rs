@@ -8,8 +8,9 @@ use lokt_core::name::LockName;
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::intent::Operation;
 
-use super::answers::{Acting, InPlace, Listed, Restored, Restoring, Unfolding};
+use super::answers::{Acting, Difference, InPlace, Listed, Restored, Restoring, Unfolding};
 use super::capture::volume;
+use super::carry::ignored_in;
 use super::intents::{Announced, Plan};
 use super::keeper::Mandate;
 use super::places::RESTORES;
@@ -21,7 +22,7 @@ use crate::locks::Said;
 use crate::repo::{Changing, Repository};
 use crate::sys::look::may_write;
 use crate::sys::payload;
-use crate::tree::{self, Control};
+use crate::tree::{self, Control, Scan, Tree, changes};
 
 /// A copy of a snapshot's files that nobody uses yet; dropping removes it.
 struct Unfolded<'r> {
@@ -34,8 +35,13 @@ struct Unfolded<'r> {
 impl Drop for Unfolded<'_> {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // What can't be removed is found by `doctor`.
-            let _ = payload::destroy(&path);
+            // First to a name that no link has: whoever believes that it was decided finds all of it, or nothing. What can't be removed
+            // is found by `doctor`.
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let aside = path.with_file_name(format!("given-up.{name}"));
+            if payload::move_new(&path, &aside).is_ok() {
+                let _ = payload::destroy(&aside);
+            }
         }
     }
 }
@@ -84,14 +90,19 @@ impl Worktree {
                 Err(error) => self.stopped(error, token),
             };
         }
+        let place = self.repo.files_of(&self.name);
+        // Without it nobody knows what stays when the old tree goes.
+        ignored_in(&place)
+            .at("read what is ignored in", &place, "")
+            .map_err(|error| error.hint("nothing was changed"))?;
+        let mut before = None;
         if !how.force {
-            match self.unsaved(control) {
-                Ok(difference) if difference.is_empty() => {}
-                Ok(difference) => return Ok(Restoring::Dirty(difference)),
+            match self.look_over(control).and_then(|before| Ok((before, self.unsaved(control)?))) {
+                Ok((scan, difference)) if difference.is_empty() => before = Some(scan),
+                Ok((_, difference)) => return Ok(Restoring::Dirty(difference)),
                 Err(error) => return self.stopped(error, token),
             }
         }
-        let place = self.repo.files_of(&self.name);
         if inode_of(&place).at("look at", &place, "")?.is_none() {
             let message = format!("{} is no directory of its own", place.display());
             let hint = "nothing was changed; `lokt snapshot restore ID --into NAME` puts the files elsewhere";
@@ -110,6 +121,18 @@ impl Worktree {
         let Some(ino) = inode_of(&new).at("look at", &new, "")? else {
             return Err(Error::new(ErrorKind::Busy, format!("{} was removed meanwhile", new.display())));
         };
+        // That took a while: what was written since isn't saved anywhere.
+        if let Some(before) = &before {
+            match self.unsaved_since(before, control) {
+                Ok(difference) if difference.is_empty() => {}
+                Ok(difference) => return Ok(Restoring::Dirty(difference)),
+                Err(error) => return self.stopped(error, token),
+            }
+        }
+        // Its `..` changes when it is put in place.
+        may_write(&new).at("move", &new, "").map_err(|error| {
+            error.hint("nothing was changed; the directory itself can't be written to in that snapshot")
+        })?;
         let decided = match self.decide_restore(token, id, &tree, ino) {
             Ok(Ok(decided)) => decided,
             Ok(Err(refusal)) => return Ok(Restoring::Denied(Box::new(refusal))),
@@ -122,7 +145,7 @@ impl Worktree {
         // From here on it comes back, whatever happens to us.
         unfolded.path = None;
         let (decided, restore) = decided;
-        let old_tree = match self.finish_restore(&restore)? {
+        let old_tree = match self.finish_restore(&restore, decided.number)? {
             Swapped::Done { old_tree } => old_tree,
             Swapped::Undone(why) => {
                 // The next link says so, too.
@@ -140,6 +163,20 @@ impl Worktree {
             bytes: unfolded.bytes,
             old_tree,
         })))
+    }
+
+    /// What is there now, as far as names and times tell.
+    fn look_over(&self, control: &Control<'_>) -> Result<Scan, Error> {
+        let place = self.repo.files_of(&self.name);
+        let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
+        let source = Tree::open(&place).at("open", &place, "")?;
+        tree::scan(&source, &ignore, control).map_err(of_tree)
+    }
+
+    /// What isn't saved, if anything moved since a look at which everything was.
+    fn unsaved_since(&self, before: &Scan, control: &Control<'_>) -> Result<Difference, Error> {
+        let is_same = changes::between(before, &self.look_over(control)?).is_empty();
+        if is_same { Ok(Difference::default()) } else { self.unsaved(control) }
     }
 
     /// Something came to nothing. If the lease was lost meanwhile, that is the answer.
@@ -199,7 +236,7 @@ impl Repository {
 
     fn move_in(&self, new: &Path, place: &Path) -> Result<(), Error> {
         // Made a moment ago, and empty.
-        payload::destroy(place).at("replace", place, "")?;
+        payload::remove_empty(place).at("replace", place, "")?;
         match payload::move_new(new, place) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 let message = format!("{} is on another file system than {}", place.display(), self.path.display());

@@ -13,12 +13,15 @@ use super::carry::carry_ignored;
 use super::places::RESTORES;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
-use crate::repo::TRASH;
+use crate::repo::{Repository, TRASH};
 use crate::sys::look::look;
 use crate::sys::payload;
 
 /// Others do the same; each time one of them has got somewhere.
 const TRIES: usize = 1000;
+
+/// So often a tree must be nowhere before it is gone: whoever lists many names while one of them changes may miss it.
+const LOOKS: usize = 3;
 
 /// What came of it.
 #[derive(Debug)]
@@ -30,19 +33,25 @@ pub(crate) enum Swapped {
 }
 
 impl Worktree {
-    /// Sees to it that a restore that was decided is done.
-    pub(crate) fn finish_restore(&self, restore: &Restore) -> Result<Swapped, Error> {
+    /// Sees to it that a restore that was decided is done. `number`: the link that says so.
+    pub(crate) fn finish_restore(&self, restore: &Restore, number: u64) -> Result<Swapped, Error> {
         let place = self.repo.files_of(&self.name);
+        let mut missed = 0;
         for _ in 0..TRIES {
-            if inode(&place)? == Some(restore.ino) {
+            if inode(&place)? == Some(restore.ino) || self.was_done(restore, number) {
                 let old_tree = self.put_away(restore, &place)?;
                 return Ok(Swapped::Done { old_tree });
             }
-            let trees = self.claims(restore)?;
+            let Some(trees) = self.claims(restore)? else { continue };
             let new = trees.iter().find(|(_, ino)| *ino == restore.ino);
             // In a copy of a repository every inode is another one; what nobody has claimed hasn't been swapped.
             let new = new.or_else(|| trees.iter().find(|(name, _)| *name == restore.tree));
             let Some((name, ino)) = new else {
+                // Somebody may have done all of it since we looked at the place.
+                missed += 1;
+                if missed < LOOKS {
+                    continue;
+                }
                 if inode(&place)?.is_some() {
                     return Ok(Swapped::Undone("its tree is gone".into()));
                 }
@@ -70,7 +79,10 @@ impl Worktree {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if can_never(&error) => {
                     let why = format!("{} can't be replaced: {error}", place.display());
-                    let _ = payload::destroy(&claimed);
+                    // First to where nobody finds it: whoever is killed half-way leaves nothing that looks like a tree to come back.
+                    if let Ok(trash) = self.repo.throw_away_tree(&claimed, &format!("undone-{}", self.name)) {
+                        let _ = payload::destroy(&trash);
+                    }
                     return Ok(Swapped::Undone(why));
                 }
                 Err(error) => return Err(Error::io("replace", &place, error)),
@@ -83,24 +95,36 @@ impl Worktree {
     pub(crate) fn is_swapped(&self, restore: &Restore) -> bool {
         let place = self.repo.files_of(&self.name);
         matches!(inode_of(&place), Ok(Some(ino)) if ino == restore.ino)
-            && self.claims(restore).is_ok_and(|claims| claims.is_empty())
+            && self.claims(restore).is_ok_and(|claims| claims.is_some_and(|claims| claims.is_empty()))
     }
 
     pub(crate) fn restores(&self) -> PathBuf {
         self.repo.path.join(RESTORES)
     }
 
-    /// The trees of a restore under all names that they have been given, with their inodes.
-    fn claims(&self, restore: &Restore) -> Result<Vec<(String, u64)>, Error> {
+    /// Did somebody note that it was done? The directory may have been replaced since, by its user or with a copy of the repository.
+    fn was_done(&self, restore: &Restore, number: u64) -> bool {
+        let config = self.repo.config(&self.name).ok().flatten();
+        config.is_some_and(|config| config.head_slot() >= number && config.head() == Some(restore.snapshot_id.as_str()))
+    }
+
+    /// The trees of a restore under all names that they have been given, with their inodes; `None` if one of them got another name
+    /// meanwhile.
+    fn claims(&self, restore: &Restore) -> Result<Option<Vec<(String, u64)>>, Error> {
         let names = self.repo.disk.list(RESTORES).at("list", &self.repo.path, RESTORES)?;
         let of = |name: &&String| {
             name.strip_prefix(&restore.tree).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         let mut claims = Vec::new();
         for name in names.iter().filter(of) {
-            claims.extend(inode(&self.restores().join(name))?.map(|ino| (name.clone(), ino)));
+            let path = self.restores().join(name);
+            match look(&path).at("look at", &path, "")? {
+                None => return Ok(None),
+                Some(found) if found.is_dir => claims.push((name.clone(), found.id.1)),
+                Some(_) => {}
+            }
         }
-        Ok(claims)
+        Ok(Some(claims))
     }
 
     /// Swaps in one step; where that can't be, in two, while nobody else may.
@@ -126,21 +150,38 @@ impl Worktree {
     /// What nobody should lose goes over to the new tree, and the old one into the trash: where.
     fn put_away(&self, restore: &Restore, place: &Path) -> Result<Option<PathBuf>, Error> {
         let mut put = None;
-        for (name, _) in self.claims(restore)? {
+        // Somebody else may be at the same, and give them other names.
+        let mut claims = None;
+        for _ in 0..TRIES {
+            claims = self.claims(restore)?;
+            if claims.is_some() {
+                break;
+            }
+        }
+        for (name, _) in claims.unwrap_or_default() {
             let old = self.restores().join(&name);
-            // Somebody else may be at the same; what one of them has moved the other doesn't find.
-            carry_ignored(&old, place).at("keep what is ignored in", &old, "")?;
-            self.repo.make_place(TRASH)?;
-            let trash = self.repo.path.join(TRASH).join(format!("restored-{}-{:032x}", self.name, self.repo.random()?));
-            match payload::move_new(&old, &trash) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                done => {
-                    done.at("move away", &old, "")?;
-                    put = Some(trash);
-                }
+            match carry_ignored(&old, place) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                done => done.at("keep what is ignored in", &old, "")?,
+            }
+            match self.repo.throw_away_tree(&old, &format!("restored-{}", self.name)) {
+                Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => {}
+                done => put = Some(done?),
             }
         }
         Ok(put)
+    }
+}
+
+impl Repository {
+    /// Moves a tree to the trash: where. `NotFound` if it is gone.
+    pub(crate) fn throw_away_tree(&self, tree: &Path, name: &str) -> Result<PathBuf, Error> {
+        self.make_place(TRASH)?;
+        let trash = self.path.join(TRASH).join(format!("{name}-{:032x}", self.random()?));
+        // Its `..` changes. Whoever may not make it writable may be able to move it all the same.
+        let _ = payload::make_writable(tree);
+        payload::move_new(tree, &trash).at("move away", tree, "")?;
+        Ok(trash)
     }
 }
 
@@ -154,6 +195,6 @@ fn inode(path: &Path) -> Result<Option<u64>, Error> {
 }
 
 /// Of the directory there; `None` if there is none.
-pub(super) fn inode_of(path: &Path) -> io::Result<Option<u64>> {
+pub(crate) fn inode_of(path: &Path) -> io::Result<Option<u64>> {
     Ok(look(path)?.filter(|found| found.is_dir).map(|found| found.id.1))
 }

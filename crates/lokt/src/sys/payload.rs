@@ -76,6 +76,11 @@ pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     sync_parents(one, other)
 }
 
+/// Removes a directory in which nothing is (`DirectoryNotEmpty`).
+pub(crate) fn remove_empty(path: &Path) -> io::Result<()> {
+    Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
+}
+
 /// Removes a directory with everything in it. No link is followed, and nothing is entered that something is mounted on: the kernel
 /// says of such a directory that it is busy before it says that it isn't empty. Trees of any depth take two open directories: what is
 /// deeper is moved up first.

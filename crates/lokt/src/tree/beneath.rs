@@ -17,7 +17,7 @@ const DIR: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOE
 /// A directory that is only passed through: it needn't be readable.
 pub(super) const PASSAGE: OFlags = OFlags::PATH.union(DIR);
 /// A directory whose entries, attributes and data on disk matter.
-pub(super) const READABLE: OFlags = OFlags::RDONLY.union(DIR);
+pub(crate) const READABLE: OFlags = OFlags::RDONLY.union(DIR);
 
 /// A directory with everything in it.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Tree {
 }
 
 /// Opens `path` below `root`, which may be longer than the kernel takes.
-pub(super) fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let (mut rest, mut at) = (path, None);
     while rest.len() > AT_ONCE {
         let Some(cut) = rest[..AT_ONCE].iter().rposition(|byte| *byte == b'/') else { return Err(Errno::NAMETOOLONG) };

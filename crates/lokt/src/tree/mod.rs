@@ -30,6 +30,7 @@ pub use lokt_core::snapshot::ignore::Ignore;
 pub use lokt_core::snapshot::manifest::{Header, Manifest};
 
 pub use beneath::Tree;
+pub(crate) use beneath::{READABLE, open_beneath};
 pub use capture::{Captured, capture};
 pub use control::{Control, Phase, Progress, Silent};
 pub use copy::{Copied, CopyOptions, Lost, OnChanged, copy};

@@ -17,7 +17,6 @@ use crate::lease::chain::Reading;
 use crate::snapshot::Catalog;
 use crate::snapshot::intents::Pursuit;
 use crate::snapshot::places::{INTENTS, RESTORES, SNAPSHOTS, TOMBSTONES, receipt_file};
-use crate::sys::payload;
 use crate::tree::{Control, Known, Silent};
 
 /// What nobody says anything about is left alone for so long.
@@ -178,7 +177,8 @@ impl Exam<'_> {
         let told = names.iter().filter(|name| !is_wanted(name)).filter_map(|name| {
             let path = self.repo.path.join(RESTORES).join(name);
             let finding = Finding::warn("left_restore", path.clone(), "a tree that was to come back, and never did");
-            self.mend(finding.mendable("remove it"), || payload::destroy(&path).map(|()| true).at("remove", &path, ""))
+            // If the locks were deleted it may be what a worktree had before: not gone at once.
+            self.mend(finding.mendable("move it to the trash"), || self.repo.throw_away_tree(&path, name).map(|_| true))
         });
         Ok(told.collect())
     }
@@ -187,7 +187,7 @@ impl Exam<'_> {
         let told = self.repo.half_collected()?.into_iter().filter_map(|id| {
             let problem = format!("snapshot {id} was being removed");
             let finding = Finding::warn("interrupted_gc", self.at(&format!("{TOMBSTONES}/{id}.json")), problem);
-            self.mend(finding.mendable("finish that"), || self.repo.collect(&id, "doctor").map(|()| true))
+            self.mend(finding.mendable("finish that"), || self.repo.finish_collecting(&id, "doctor"))
         });
         Ok(told.collect())
     }
