@@ -66,10 +66,9 @@ impl Worktree {
     /// another worktree, and the chain that of an earlier one of its name.
     fn head_after(&self, links: &Links) -> Option<SnapshotId> {
         let last = links.last.as_ref().map_or(0, |last| last.number);
-        let is_another = || matches!(self.repo.config(&self.name), Ok(Some(config)) if config.head_slot() > last);
         match links.state().head {
             Head::Unknown => self.noted_head(),
-            _ if is_another() => self.noted_head(),
+            _ if self.config.head_slot() > last => self.noted_head(),
             Head::None => None,
             Head::Snapshot(id) => Some(id),
         }
