@@ -12,8 +12,8 @@ use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Disk, Entry};
 use crate::sys::machine::Machine;
 
-/// Ours, and the only one there has ever been.
-pub(super) const FORMAT: u64 = 1;
+/// The format of a repository: ours, and the only one there has ever been.
+pub const FORMAT: u64 = 1;
 pub(super) const FORMAT_FILE: &str = "format_version";
 pub(super) const ID_FILE: &str = "repo_id";
 pub(crate) const CONFIG_FILE: &str = "config.json";

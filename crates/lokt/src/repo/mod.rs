@@ -20,6 +20,7 @@ mod removing;
 mod renaming;
 mod worktrees;
 
+pub use facts::FORMAT;
 pub(crate) use facts::publish_new;
 pub(crate) use leased::{Asked, Leased};
 pub(crate) use removing::TRASH;

@@ -116,7 +116,7 @@ impl Repository {
 
     /// The worktree that has this name, or one that a file system without upper case takes for it. The name of the ceilings' directory
     /// is nobody's.
-    pub(crate) fn taken(&self, name: &LockName) -> Result<Option<LockName>, Error> {
+    pub fn taken(&self, name: &LockName) -> Result<Option<LockName>, Error> {
         if is_reserved(name) {
             return Ok(Some(name.clone()));
         }

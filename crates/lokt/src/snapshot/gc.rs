@@ -241,6 +241,11 @@ impl Repository {
         Ok(warnings)
     }
 
+    /// So many things are there.
+    pub fn in_trash(&self) -> Result<u64, Error> {
+        Ok(self.disk.list(TRASH).at("list", &self.path, TRASH)?.len() as u64)
+    }
+
     /// Where something is until it is deleted.
     pub fn trash(&self) -> PathBuf {
         self.path.join(TRASH)

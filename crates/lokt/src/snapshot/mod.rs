@@ -48,5 +48,9 @@ pub use answers::{
 };
 pub use catalog::Catalog;
 pub use gc::{GcDone, GcWish};
+pub use lokt_core::snapshot::descriptor::{Consistency, Descriptor};
+pub use lokt_core::snapshot::gc::{Kept, Plan, Retention, Why};
+pub use lokt_core::snapshot::id::SnapshotId;
+pub use lokt_core::snapshot::lineage::Node;
 pub use naming::LATEST;
 pub use restore::restored_name;

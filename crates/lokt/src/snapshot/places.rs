@@ -39,12 +39,12 @@ pub(crate) fn descriptor_file(id: &SnapshotId) -> String {
 
 impl Repository {
     /// The files of a snapshot.
-    pub(crate) fn tree_of(&self, id: &SnapshotId) -> PathBuf {
+    pub fn tree_of(&self, id: &SnapshotId) -> PathBuf {
         self.path.join(SNAPSHOTS).join(id.as_str())
     }
 
     /// The files of a worktree.
-    pub(crate) fn files_of(&self, name: &LockName) -> PathBuf {
+    pub fn files_of(&self, name: &LockName) -> PathBuf {
         self.payload(name)
     }
 

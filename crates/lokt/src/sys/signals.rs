@@ -3,11 +3,15 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Resource, getrlimit};
 
+use super::bell::{Bell, Rope, sleep_on};
 use super::inherited::listen_to_children;
 use crate::wait::Alarm;
 
@@ -79,6 +83,9 @@ const FORWARDED: [Signal; 7] = [
 /// `si_code` of a signal that the kernel itself sent, as a terminal does, to a whole process group.
 const SI_KERNEL: i32 = 0x80;
 
+/// How long to sleep when nothing happens; it is woken when something does.
+const LISTENING: Duration = Duration::from_secs(3_600);
+
 /// A signal that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived {
@@ -138,6 +145,35 @@ impl Inbox {
         }
     }
 
+    /// Does `work`, and sets `halt` when a signal comes that would end the process: then the work can end by itself and leave nothing
+    /// behind. Says which signal was the first. Afterwards signals do what they did before.
+    pub fn during<T>(mut self, halt: &AtomicBool, work: impl FnOnce() -> T) -> io::Result<(T, Option<i32>)> {
+        let over = Bell::new()?;
+        let before = self.before;
+        let done = thread::scope(|scope| {
+            // Also if the work panics: otherwise the listener would be waited for, and listen on.
+            let ring = RingAtEnd(over.rope());
+            let listener = thread::Builder::new().spawn_scoped(scope, || {
+                let mut first = None;
+                while sleep_on(&[self.as_fd(), over.as_fd()], LISTENING).is_ok() {
+                    if self.went_off() {
+                        halt.store(true, Ordering::Relaxed);
+                        first = first.or(self.ended_by);
+                    }
+                    if over.heard() {
+                        break;
+                    }
+                }
+                first
+            })?;
+            let done = work();
+            drop(ring);
+            Ok((done, listener.join().unwrap_or_default()))
+        });
+        let _ = before.thread_set_mask();
+        done
+    }
+
     /// What was blocked before it was opened: the mask for a command.
     pub(crate) fn before(&self) -> &SigSet {
         &self.before
@@ -146,6 +182,15 @@ impl Inbox {
     /// The signal that ended a wait.
     pub fn ended_by(&self) -> Option<i32> {
         self.ended_by
+    }
+}
+
+/// Rings when it is dropped.
+struct RingAtEnd(Rope);
+
+impl Drop for RingAtEnd {
+    fn drop(&mut self) {
+        self.0.ring();
     }
 }
 

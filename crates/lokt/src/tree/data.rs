@@ -183,7 +183,8 @@ fn write_full(fd: BorrowedFd<'_>, bytes: &[u8], at: u64) -> Result<(), Errno> {
 fn zeros(digest: &mut impl Digest, mut count: u64, meter: &Meter<'_>) -> Result<(), Failed> {
     while count > 0 {
         let some = count.min(1 << 20);
-        meter.control.check().map_err(Failed::Halted)?;
+        // Who looks on sees that it goes on.
+        meter.add(0, 0).map_err(Failed::Halted)?;
         digest.zeros(some);
         count -= some;
     }
