@@ -116,6 +116,13 @@ pub(crate) struct LeaseRun {
     pub(crate) token: u64,
 }
 
+impl LeaseRun {
+    /// Is its worktree the one that was asked about?
+    pub(crate) fn is_meant(&self, named: Option<&LockName>) -> bool {
+        named.is_none_or(|name| name.as_str() == self.worktree)
+    }
+}
+
 /// What `lokt lease run` told its command, if this is one.
 pub(crate) fn lease_run() -> Option<LeaseRun> {
     let token = text("LOKT_LEASE_TOKEN")?.parse().ok()?;

@@ -48,18 +48,18 @@ impl Exit {
     /// Every code that this program uses, with its meaning.
     pub(crate) const ALL: [(Self, &str); 17] = [
         (Self::Done, "done"),
-        (Self::Failed, "error (also: `--break-stale` refused)"),
+        (Self::Failed, "error (also: `--break-stale` refused; files that are in no snapshot)"),
         (
             Self::Held,
             "held by another, frozen, others are first in line, or timed out waiting (`E_LOCK_CONFLICT`, `E_FROZEN`)",
         ),
-        (Self::Missing, "no such lock, freeze, claim, ledger, worktree, repository"),
+        (Self::Missing, "no such lock, freeze, claim, ledger, worktree, repository, snapshot"),
         (Self::NotYours, "not yours (`E_LOCK_NOT_HELD`)"),
         (Self::Expired, "your lease has expired (`E_LOCK_EXPIRED`)"),
         (Self::StaleToken, "stale token (`E_FENCING_MISMATCH`)"),
         (Self::Skewed, "the holder's clock is too far off to judge its lease (`E_CLOCK_SKEW_EXCEEDED`)"),
         (Self::Moving, "not quiet enough: a file changed while it was copied (`E_CONSISTENCY_UNAVAILABLE`)"),
-        (Self::Partial, "incomplete; kept for snapshots (`E_PARTIAL_SNAPSHOT`)"),
+        (Self::Partial, "not whole: somebody is taking that snapshot, or didn't finish (`E_PARTIAL_SNAPSHOT`)"),
         (Self::Usage, "usage, bad name, no lease in a shared worktree"),
         (Self::Damaged, "damaged data, unsupported version, not a regular file, where the command can't go on"),
         (Self::Unusable, "engine or file system can't be used"),

@@ -19,6 +19,7 @@ mod roff;
 mod show;
 mod stream;
 mod table;
+mod tree_progress;
 mod width;
 
 /// Where the C library's start-up code goes.

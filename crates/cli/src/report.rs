@@ -166,7 +166,7 @@ impl Failure {
             }
             (
                 Some(ErrorKind::Io | ErrorKind::NotARecord | ErrorKind::Unusable | ErrorKind::Damaged),
-                Some("worktree" | "lease"),
+                Some("worktree" | "lease" | "snapshot"),
             ) => self.hint("`lokt doctor --strict` examines the repository"),
             _ => self,
         }

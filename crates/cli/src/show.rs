@@ -79,6 +79,31 @@ pub(crate) fn ago(secs: i64) -> String {
     format!("{} ago", rough(secs))
 }
 
+/// `999 B`, `1.5 kB`, `45.6 MB`: thousands, as disks count.
+pub(crate) fn size(bytes: u64) -> String {
+    let mut unit = 1_u64;
+    for name in ["B", "kB", "MB", "GB", "TB", "PB"] {
+        // What would be rounded up to a thousand is one of the next.
+        if bytes / unit < 1_000 && (name == "B" || tenths(bytes, unit) < 10_000) {
+            let tenths = tenths(bytes, unit);
+            return if name == "B" { format!("{bytes} B") } else { format!("{}.{} {name}", tenths / 10, tenths % 10) };
+        }
+        unit *= 1_000;
+    }
+    let tenths = tenths(bytes, unit);
+    format!("{}.{} EB", tenths / 10, tenths % 10)
+}
+
+/// Rounded.
+fn tenths(bytes: u64, unit: u64) -> u128 {
+    (u128::from(bytes) * 10 + u128::from(unit) / 2) / u128::from(unit)
+}
+
+/// `1 file`, `2 files`
+pub(crate) fn count(number: u64, one: &str, several: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {several}") }
+}
+
 /// `alice@host`
 pub(crate) fn owner_at(hold: &Hold) -> String {
     format!("{}@{}", clean(&hold.owner), clean(&hold.host))
@@ -231,13 +256,22 @@ fn not_stale(name: &str, holder: &Holder) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ago, clean, clean_json, rough};
+    use super::{ago, clean, clean_json, rough, size};
 
     #[test]
     fn rough_times_have_one_unit_or_two() {
         let shown: Vec<String> = [0, 59, 60, 119, 3_599, 3_600, 3_900, 86_399, 86_400, 100_000].map(rough).into();
         assert_eq!(shown, ["0s", "59s", "1m", "1m", "59m", "1h", "1h5m", "23h59m", "1d", "1d3h"]);
         assert_eq!(ago(180), "3m ago");
+    }
+
+    #[test]
+    fn sizes_have_at_most_four_digits() {
+        let shown: Vec<String> =
+            [0, 999, 1_000, 1_449, 1_450, 999_949, 999_950, 45_600_000, 1_000_000_000, u64::MAX].map(size).into();
+        let expected =
+            ["0 B", "999 B", "1.0 kB", "1.4 kB", "1.5 kB", "999.9 kB", "1.0 MB", "45.6 MB", "1.0 GB", "18.4 EB"];
+        assert_eq!(shown, expected);
     }
 
     #[test]

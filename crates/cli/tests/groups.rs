@@ -1,14 +1,15 @@
-//! `lokt ledger`, `lokt claim`, `lokt worktree` and `lokt lease` are groups: the second word selects a command, wherever flags stand, and everything that lists commands
+//! `lokt ledger`, `lokt claim`, `lokt worktree`, `lokt lease` and `lokt snapshot` are groups: the second word selects a command, wherever flags stand, and everything that lists commands
 //! knows those of a group.
 
 use crate::common::Root;
 
 /// Every command of a group.
-const COMMANDS: [(&str, &[&str]); 4] = [
+const COMMANDS: [(&str, &[&str]); 5] = [
     ("ledger", &["init", "append", "show", "head", "follow", "verify", "checkpoint", "doctor", "export"]),
     ("claim", &["take", "release", "extend", "reap", "list", "run"]),
     ("worktree", &["init", "create", "list", "rename", "remove"]),
     ("lease", &["acquire", "renew", "steal", "release", "status", "break", "run", "fence", "audit"]),
+    ("snapshot", &["create", "history", "info", "show", "diff", "restore", "verify", "pin", "unpin", "gc"]),
 ];
 
 /// Groups that are about a ledger, wherever it is.

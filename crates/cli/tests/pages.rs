@@ -8,12 +8,13 @@ use super::common::page::{Deed, code_in_text, parts};
 use super::common::{Call, LOKT, Root};
 
 /// Every page that is read.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "docs/quickstart.md",
     "docs/agents.md",
     "docs/ledger.md",
     "docs/leases.md",
+    "docs/snapshots.md",
     "docs/patterns.md",
     "docs/migrating-from-flock.md",
     "docs/troubleshooting.md",
@@ -74,6 +75,11 @@ fn the_page_about_the_ledger_shows_what_its_commands_show() {
 #[test]
 fn the_page_about_leases_shows_what_its_commands_show() {
     work_through("docs/leases.md");
+}
+
+#[test]
+fn the_page_about_snapshots_shows_what_its_commands_show() {
+    work_through("docs/snapshots.md");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::common::{Root, put};
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "guard",
     "lock",
     "unlock",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 22] = [
     "claim",
     "worktree",
     "lease",
+    "snapshot",
     "prime",
     "completions",
     "man",

@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use clap::{Arg, ValueHint};
 use lokt::ledger::ClaimEntry;
 use lokt::repo::{Repository, WorktreeEntry};
+use lokt::snapshot::LATEST;
 use lokt::{EntryState, KnownNames, LockName, Lokt};
 
 use super::group::{Selected, select};
@@ -28,6 +29,8 @@ use crate::show::{clean, owner_at};
 const DESCRIBED_MAX: usize = 200;
 /// A look at more owners than this is not worth the time.
 const OWNERS_MAX: usize = 10_000;
+/// Nobody chooses from more snapshots than this.
+const SNAPSHOTS_MAX: usize = 200;
 /// Durations as people type them.
 const DURATIONS: [&str; 4] = ["30s", "5m", "30m", "1h"];
 
@@ -201,8 +204,11 @@ impl<'a> Line<'a> {
                 token.map(|token| token.to_string())
             }),
             "worktree" | "old_worktree" => worktrees(),
-            "owner" | "token" if self.command.starts_with("lease ") => Vec::new(),
-            "lease" | "renew" | "skew" | "grace" => DURATIONS.map(Candidate::bare).into(),
+            "owner" | "token" if ["lease ", "snapshot "].iter().any(|group| self.command.starts_with(group)) => {
+                Vec::new()
+            }
+            "snapshot_id" | "other_snapshot_id" => self.snapshots(),
+            "lease" | "renew" | "skew" | "grace" | "keep_within" => DURATIONS.map(Candidate::bare).into(),
             "owner" => owners(),
             "lock_id" => self.of_the_hold(|hold| Some(hold.lock_id.to_string())),
             "token" => self.of_the_hold(|hold| hold.token.map(|token| token.to_string())),
@@ -248,6 +254,21 @@ impl<'a> Line<'a> {
             }
         }
         candidates
+    }
+
+    /// The snapshots of the repository that we are in, the newest first, but for one that is given already.
+    fn snapshots(&self) -> Vec<Candidate> {
+        let catalog = repository().and_then(|repo| repo.catalog().ok()).unwrap_or_default();
+        let ids = catalog.snapshots.into_iter().map(|listed| listed.descriptor).map(|descriptor| {
+            let note = descriptor.note.unwrap_or_default();
+            Candidate {
+                about: format!("{} {note}", descriptor.worktree).trim_end().to_owned(),
+                word: descriptor.id.to_string(),
+            }
+        });
+        let latest = Candidate { word: LATEST.to_owned(), about: "where the worktree is".to_owned() };
+        let all = ids.take(SNAPSHOTS_MAX).chain([latest]);
+        all.filter(|candidate| !self.positionals.contains(&candidate.word.as_str())).collect()
     }
 
     /// Something about the hold of the name that was given.
@@ -319,10 +340,14 @@ fn owners() -> Vec<Candidate> {
     owners.into_iter().filter(|owner| is_harmless(owner)).map(|owner| Candidate::bare(&owner)).collect()
 }
 
+/// The repository that we are in.
+fn repository() -> Option<Repository> {
+    context::whoever(None).ok().and_then(|me| Repository::find(&context::current_dir().ok()?, me).ok()?)
+}
+
 /// The worktrees of the repository that we are in.
 fn worktrees() -> Vec<Candidate> {
-    let repo = context::whoever(None).ok().and_then(|me| Repository::find(&context::current_dir().ok()?, me).ok()?);
-    let entries = repo.and_then(|repo| repo.worktrees().ok()).unwrap_or_default();
+    let entries = repository().and_then(|repo| repo.worktrees().ok()).unwrap_or_default();
     let one = |entry: WorktreeEntry| Candidate {
         word: entry.name.to_string(),
         about: entry.problem.unwrap_or_else(|| entry.isolation.as_str().to_owned()),

@@ -71,7 +71,7 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ),
 ];
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 15] = [
     ("ROOT/locks/NAME.json", "A record: present means held."),
     ("ROOT/freezes/NAME.json", "A freeze: while it lasts nothing is granted under that name."),
     ("ROOT/audit.log", "What happened, one JSON object per line; `audit.log.1` and so on are older."),
@@ -88,11 +88,15 @@ const FILES: [(&str, &str); 11] = [
         "REPOSITORY/.jvs/audit/audit.jsonl",
         "What happened to leases and worktrees; each line vouches for those before it.",
     ),
+    ("REPOSITORY/.jvs/snapshots/ID", "The files of a snapshot; `ID.manifest` and `ID.ready` beside it."),
+    ("REPOSITORY/.jvs/descriptors/ID.json", "What a snapshot is."),
+    ("REPOSITORY/.jvs/trash", "What was restored over or removed, for an hour at least."),
+    ("WORKTREE/.lokt-ignore", "What snapshots leave out, in the syntax of .gitignore."),
     ("REPOSITORY/.jvs/config.json", "How long leases last here: `lease_ms`, `renew_ms`, `skew_ms`, `grace_ms`."),
 ];
 
 /// What to type, by command; for lokt itself under its own name.
-const EXAMPLES: [(&str, &[(&str, &str)]); 34] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 41] = [
     (
         "lokt",
         &[
@@ -270,6 +274,48 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 34] = [
     (
         "lease audit",
         &[("The last three events.", "lokt lease audit --last 3"), ("Is it whole?", "lokt lease audit --verify")],
+    ),
+    (
+        "snapshot",
+        &[
+            (
+                "Before a risky step, while nobody else writes here.",
+                "lokt snapshot create --acquire --note 'before the upgrade'",
+            ),
+            ("Which are there?", "lokt snapshot history"),
+            ("What was changed since?", "lokt snapshot diff latest"),
+            ("Back to it.", "lokt snapshot restore latest --in-place --force --acquire"),
+        ],
+    ),
+    (
+        "snapshot create",
+        &[
+            ("Under the lease of a command.", "lokt lease run -- lokt snapshot create"),
+            ("Whatever is being written.", "lokt snapshot create --acquire --consistency best_effort"),
+        ],
+    ),
+    (
+        "snapshot history",
+        &[("The last three of all worktrees, for a program.", "lokt snapshot history -n 3 --all --json")],
+    ),
+    (
+        "snapshot diff",
+        &[("Go on only if nothing was changed.", "lokt snapshot diff latest --exit-code || echo changed")],
+    ),
+    (
+        "snapshot restore",
+        &[
+            ("Beside what is there.", "lokt snapshot restore latest --into before"),
+            ("What would change?", "lokt snapshot restore latest --in-place --dry-run"),
+        ],
+    ),
+    ("snapshot verify", &[("Are all of them what they were?", "lokt snapshot verify --all")]),
+    (
+        "snapshot gc",
+        &[
+            ("What would go?", "lokt snapshot gc plan --keep-last 10 --keep-within 7d"),
+            ("Let it go.", "lokt snapshot gc run --keep-last 10 --keep-within 7d"),
+        ],
     ),
 ];
 

@@ -28,6 +28,7 @@ mod prime;
 mod publish;
 mod queue;
 mod root;
+mod snapshot;
 mod status;
 mod status_table;
 mod unfreeze;
@@ -145,10 +146,11 @@ const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "Worktrees side by side, each with one writer",
+        title: "Worktrees side by side, each with one writer, and snapshots of them",
         rows: &[
             group!(worktree: init, create, list, rename, remove),
             group!(lease: acquire, renew, steal, release, status, breaking as "break", run, fence, audit),
+            group!(snapshot: create, history, info, show, diff, restore, verify, pin, unpin, gc),
         ],
     },
     Section {

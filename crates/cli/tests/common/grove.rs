@@ -89,6 +89,21 @@ impl Grove {
         json["fencing_token"].as_u64().unwrap_or_else(|| panic!("a lease has a token: {json}"))
     }
 
+    /// Takes a snapshot of `main` as somebody who holds nothing, and gives its id.
+    #[track_caller]
+    pub(crate) fn take(&self, flags: &str) -> String {
+        let json = self.json("taker", &format!("snapshot create --acquire {flags}"), 0);
+        json["snapshot_id"].as_str().unwrap_or_else(|| panic!("a snapshot has an id: {json}")).to_owned()
+    }
+
+    /// The ids in the history, the newest first.
+    #[track_caller]
+    pub(crate) fn history(&self, flags: &str) -> Vec<String> {
+        let json = self.json("observer", &format!("snapshot history {flags}"), 0);
+        let snapshots = json["snapshots"].as_array().unwrap_or_else(|| panic!("it is a list: {json}"));
+        snapshots.iter().map(|one| one["snapshot_id"].as_str().expect("each has an id").to_owned()).collect()
+    }
+
     /// How a lease stands.
     #[track_caller]
     pub(crate) fn state(&self, worktree: &str) -> String {

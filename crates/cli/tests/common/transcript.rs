@@ -94,6 +94,7 @@ fn same_for_all<'a>(word: &'a str, before: &str) -> &'a str {
     let all = |chars: &str| word.chars().all(|c| chars.contains(c));
     let is_number = !word.is_empty() && all("0123456789");
     let is_id = word.len() == 32 && all("0123456789abcdef");
+    let is_snapshot = word.len() == 22 && word.find('-') == Some(13) && all("0123456789abcdef-");
     let is_agent =
         word.strip_prefix("agent-").is_some_and(|rest| rest.len() == 4 && rest.chars().all(|c| c.is_ascii_hexdigit()));
     let is_duration = word.starts_with(|c: char| c.is_ascii_digit()) && !is_number && all("0123456789.dhms");
@@ -102,6 +103,7 @@ fn same_for_all<'a>(word: &'a str, before: &str) -> &'a str {
         _ if word.parse::<jiff::Timestamp>().is_ok() => "TIME",
         _ if is_number && ["pid", "process", "PID", "kill"].contains(&before) => "PID",
         _ if is_id => "ID",
+        _ if is_snapshot => "SNAPSHOT",
         _ if is_agent => "AGENT",
         _ if is_duration => "DURATION",
         _ => word,
@@ -130,6 +132,12 @@ mod tests {
             "held by b (agent-43cb)@laptop (pid 24167) for 2s, until 2026-01-02T03:04:05Z in /home/alice/p",
             &shown
         ));
+    }
+
+    #[test]
+    fn one_snapshot_is_like_another() {
+        assert!(agree("snapshot 1763280000000-1a2b3c4d: 2 files", "snapshot 1763280009999-99999999: 2 files\n"));
+        assert!(!agree("snapshot 1763280000000-1a2b3c4d: 2 files", "snapshot 1763280009999-99999999: 3 files\n"));
     }
 
     #[test]

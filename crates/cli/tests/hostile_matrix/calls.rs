@@ -65,6 +65,16 @@ lease break --force --reason why      | owned | one   |  3  3  3  3  3 |  3  3  
 lease run -- true                     | owned | own   |  3  3  3  3  3 |  3  3  3  3  3
 lease fence check --token 1           | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
 lease audit                           | owned | lines |  3  3  3  3  3 |  3  3  3  3  3
+snapshot create                       | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot history                      | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot info                         | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot show latest                  | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot diff latest                  | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot restore latest               | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot verify                       | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot pin latest                   | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot unpin latest                 | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
+snapshot gc run                       | owned | one   |  3  3  3  3  3 |  3  3  3  3  3
 prime                                 | looks | one   |  0  0  0  0  0 |  0  0  0  0  0
 complete -- lokt unlock N             | looks | own   |  0  0  0  0  0 |  0  0  0  0  0
 completions bash                      | tells | one   |  0  0  0  0  0 |  0  0  0  0  0
@@ -152,7 +162,7 @@ impl Call {
 
     /// It asks about the repository that the current directory is in, and nothing about a root.
     pub(super) fn needs_directory(&self) -> bool {
-        ["worktree", "lease"].contains(&self.words[0])
+        ["worktree", "lease", "snapshot"].contains(&self.words[0])
     }
 
     /// The exit code when `found` is at `place`.

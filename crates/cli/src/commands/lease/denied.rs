@@ -30,6 +30,8 @@ pub(crate) enum Asked {
     Token(u64),
     /// Another name for the worktree, or its end.
     Change,
+    /// Work that needs the lease, and can take it for itself.
+    Work,
 }
 
 /// Who asked what.
@@ -211,6 +213,10 @@ fn words(question: &Question<'_>, refused: &LeaseRefusal) -> (String, String) {
                 format!("`lokt lease acquire{words}` takes it"),
             ),
             Asked::Break => (format!("nobody holds the lease of worktree {name}: there is nothing to break"), status),
+            Asked::Work => (
+                format!("you don't hold the lease of worktree {name}: nobody does"),
+                format!("`lokt lease acquire{words}` takes it; `--acquire` takes it for this alone"),
+            ),
             _ => (format!("you don't hold the lease of worktree {name}: nobody does"), acquire),
         },
         Denial::NotYours(_) | Denial::Guarded(_) | Denial::OtherHold(_) => (
@@ -258,7 +264,7 @@ fn held(
     };
     let free = soon.map(|soon| format!("unless it is renewed others may have it{soon}; ")).unwrap_or_default();
     let hint = match question.asked {
-        Asked::Change => format!("{free}when it was given back, try again; {by_force}"),
+        Asked::Change | Asked::Work => format!("{free}when it was given back, try again; {by_force}"),
         _ if question.waited.is_some() => format!("{free}`lokt lease status{words}` shows how it stands; {by_force}"),
         _ => format!("{free}`--wait` waits for it; `lokt lease status{words}` shows how it stands; {by_force}"),
     };

@@ -3,17 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
-use lokt::LockName;
 use lokt::lease::{Publishing, TokenCheck, Worktree};
-use lokt::repo::Repository;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::denied::{self, Asked, Question};
 use super::holder::{holder, until};
-use super::place::{Place, existing, has_lease};
-use crate::args::{parse_lease_token, worktree_name};
-use crate::context::{self, LeaseRun};
+use super::place::{Place, has_lease, of_run};
+use crate::args::parse_lease_token;
+use crate::context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
 use crate::show::{clean, quoted};
@@ -95,24 +93,13 @@ fn under(args: &Args) -> Result<(Worktree, u64), Failure> {
     if let Some(token) = args.token {
         return args.place.exclusive(me).map(|worktree| (worktree, token));
     }
-    let run = context::lease_run().filter(|run| is_meant(run, named.as_ref()));
+    let run = context::lease_run().filter(|run| run.is_meant(named.as_ref()));
     let Some(run) = run else {
         return Err(Failure::usage("no token is given, and this doesn't run inside `lokt lease run`")
             .hint("pass --token; `lokt lease status` shows the current one, but only its holder should act under it"));
     };
-    // Wherever the command went meanwhile, the token is that repository's.
-    let repo = Repository::open(&run.top, me)?.ok_or_else(|| {
-        let message =
-            format!("there is no repository in {}, as LOKT_LEASE_REPO says", clean(&run.top.to_string_lossy()));
-        Failure::new(Exit::Missing, "E_NOT_FOUND", message).hint("it was moved or removed while the command ran")
-    })?;
-    let worktree = existing(&repo, &worktree_name(&run.worktree)?)?;
+    let worktree = of_run(&run, me)?;
     has_lease(&worktree).map(|()| (worktree, run.token))
-}
-
-/// Is the lease that we run under the one that was asked about?
-fn is_meant(run: &LeaseRun, named: Option<&LockName>) -> bool {
-    named.is_none_or(|name| name.as_str() == run.worktree)
 }
 
 fn check(worktree: &Worktree, token: u64, words: &str, format: Format) -> Result<Report, Failure> {

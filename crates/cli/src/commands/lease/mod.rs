@@ -15,7 +15,7 @@ pub(super) mod status;
 pub(super) mod steal;
 mod take;
 mod waiting;
-mod who;
+pub(super) mod who;
 mod wish;
 
 /// What the group is for.

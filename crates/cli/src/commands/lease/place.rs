@@ -8,7 +8,7 @@ use lokt::{Identity, Isolation, LockName};
 
 use super::super::deny::shell_word;
 use crate::args::worktree_name;
-use crate::context;
+use crate::context::{self, LeaseRun};
 use crate::exit::Exit;
 use crate::report::Failure;
 use crate::show::{clean, quoted};
@@ -39,6 +39,25 @@ impl Place {
         existing(&repo, &name)
     }
 
+    /// The worktree, for `me`, and the token of its lease if this runs under that: inside `lokt lease run` it is that one's worktree, unless
+    /// another is named, or this directory is in another.
+    pub(crate) fn open_leased(&self, me: Identity) -> Result<(Worktree, Option<u64>), Failure> {
+        let named = self.named()?;
+        let run = context::lease_run().filter(|run| run.is_meant(named.as_ref()));
+        let Some(run) = run else { return Ok((self.open(me)?, None)) };
+        let dir = context::current_dir()?;
+        let is_elsewhere = Repository::find(&dir, me.clone())?.is_some_and(|repo| {
+            // At the top it is `main` only if nothing else is said.
+            let is_inside = named.is_none() && dir != repo.top();
+            let other = || repo.worktree_at(&dir).is_some_and(|name| name != run.worktree);
+            repo.top() != run.top || (is_inside && other())
+        });
+        if is_elsewhere {
+            return Ok((self.open(me)?, None));
+        }
+        Ok((of_run(&run, me)?, Some(run.token)))
+    }
+
     /// The same, if it has a lease.
     pub(crate) fn exclusive(&self, me: Identity) -> Result<Worktree, Failure> {
         let worktree = self.open(me)?;
@@ -50,6 +69,16 @@ impl Place {
         let name = self.worktree.as_deref().and_then(shell_word);
         name.map(|name| format!(" --worktree {name}")).unwrap_or_default()
     }
+}
+
+/// The worktree of the `lokt lease run` that this runs under. Wherever the command went meanwhile, the token is that repository's.
+pub(crate) fn of_run(run: &LeaseRun, me: Identity) -> Result<Worktree, Failure> {
+    let repo = Repository::open(&run.top, me)?.ok_or_else(|| {
+        let message =
+            format!("there is no repository in {}, as LOKT_LEASE_REPO says", clean(&run.top.to_string_lossy()));
+        Failure::new(Exit::Missing, "E_NOT_FOUND", message).hint("it was moved or removed while the command ran")
+    })?;
+    existing(&repo, &worktree_name(&run.worktree)?)
 }
 
 /// The repository that we are in.

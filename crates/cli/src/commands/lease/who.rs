@@ -72,15 +72,24 @@ impl Who {
 
     /// The session, which must be there: without it nothing is one's own.
     pub(crate) fn session(&self, worktree: &Worktree, me: &Identity, words: &str) -> Result<Session, Failure> {
+        self.session_or(worktree, me, &format!("`lokt lease status{words}` shows who holds it"))
+    }
+
+    /// The same; `next` says what to do if it isn't.
+    pub(crate) fn session_or(&self, worktree: &Worktree, me: &Identity, next: &str) -> Result<Session, Failure> {
         let path = self.session_path(worktree, me)?;
         session_file::load(&path)?.ok_or_else(|| {
             let (name, file) = (quoted(worktree.name().as_str()), clean(&path.to_string_lossy()));
             let message = format!("you hold no lease of worktree {name}: there is no session file {file}");
             Failure::new(Exit::NotYours, "E_LOCK_NOT_HELD", message).hint(format!(
-                "`lokt lease status{words}` shows who holds it; one's own needs the same --session, --owner or LOKT_OWNER as when it was \
-                 acquired"
+                "{next}; one's own needs the same --session, --owner or LOKT_OWNER as when it was acquired"
             ))
         })
+    }
+
+    /// Was a session named on the command line?
+    pub(crate) fn names_session(&self) -> bool {
+        self.session.is_some()
     }
 
     /// How this is typed: ` --session FILE --owner OWNER`, as far as it was.

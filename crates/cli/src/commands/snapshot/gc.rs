@@ -1,0 +1,174 @@
+//! `lokt snapshot gc`: what nobody needs any more goes.
+
+use std::fmt::Write as _;
+
+use clap::ValueEnum;
+use lokt::snapshot::{GcDone, GcWish, Node, Plan, Retention, SnapshotId, Why};
+use lokt::time::show_wall_seconds;
+use serde::Serialize;
+
+use super::super::lease::place::repository;
+use crate::args::parse_millis;
+use crate::context;
+use crate::exit::Exit;
+use crate::report::{Failure, Format, Report};
+use crate::show::{clean, count, size};
+
+/// Remove snapshots that nobody needs any more, or say which that are
+#[derive(clap::Parser)]
+#[command(
+    after_help = "Without --keep-last and --keep-within only what was taken in worktrees that are gone goes, unless it leads to where \
+    another one is. With one of them, or both, older snapshots go, too. What is pinned, what a name in `.jvs/refs` \
+    stands for, where a worktree is or began, and what somebody is working with stays in any case.\n\n\
+    What goes is moved to the trash, and deleted by a later `lokt snapshot gc run`, when it has been there for an hour: whoever reads it \
+    now can read on."
+)]
+pub(crate) struct Args {
+    /// What to do
+    #[arg(value_enum)]
+    action: Action,
+    /// Keep only the newest N of each worktree
+    #[arg(long, value_name = "N")]
+    keep_last: Option<u64>,
+    /// Keep only what is younger than this
+    #[arg(long, value_name = "DURATION", value_parser = parse_millis, allow_hyphen_values = true)]
+    keep_within: Option<u64>,
+    /// With run: delete what goes, and everything in the trash, at once
+    #[arg(long)]
+    now: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// Say what would go
+    Plan,
+    /// Let it go
+    Run,
+}
+
+#[derive(Serialize)]
+struct CandidateJson<'a> {
+    snapshot_id: &'a str,
+    worktree_id: &'a str,
+    created_at: String,
+    bytes: u64,
+}
+
+impl<'a> CandidateJson<'a> {
+    fn of(node: &'a Node) -> Self {
+        let created_at = show_wall_seconds(node.created_at);
+        Self { snapshot_id: node.id.as_str(), worktree_id: &node.worktree, created_at, bytes: node.bytes }
+    }
+}
+
+#[derive(Serialize)]
+struct KeptJson<'a> {
+    snapshot_id: &'a str,
+    why: &'static str,
+}
+
+#[derive(Serialize)]
+struct PlanJson<'a> {
+    candidate_count: usize,
+    candidates: Vec<CandidateJson<'a>>,
+    protected_by_pin: usize,
+    protected_by_lineage: usize,
+    deletable_bytes_estimate: u64,
+    kept: Vec<KeptJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct FailedJson<'a> {
+    snapshot_id: &'a str,
+    error: &'a str,
+}
+
+#[derive(Serialize)]
+struct DoneJson<'a> {
+    status: &'static str,
+    removed: Vec<&'a str>,
+    failed: Vec<FailedJson<'a>>,
+    emptied: u64,
+    in_trash: u64,
+    trash: String,
+}
+
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    if args.now && args.action == Action::Plan {
+        return Err(Failure::usage("--now is for run: a plan deletes nothing")
+            .hint("`lokt snapshot gc run --now` deletes at once"));
+    }
+    let retention = Retention { keep_last: args.keep_last, keep_within_ms: args.keep_within };
+    let repo = repository(context::whoever(None)?)?;
+    match args.action {
+        Action::Plan => Ok(planned(&repo.gc_plan(retention)?, format)),
+        Action::Run => {
+            let said = repo.gc_run(&GcWish { retention, at_once: args.now })?;
+            let trash = repo.trash().to_string_lossy().into_owned();
+            Ok(done(&said.value, trash, format).warnings(said.warnings))
+        }
+    }
+}
+
+fn planned(plan: &Plan, format: Format) -> Report {
+    let report = Report::new(Exit::Done);
+    match format {
+        Format::Json => report.json(&PlanJson {
+            candidate_count: plan.candidates.len(),
+            candidates: plan.candidates.iter().map(CandidateJson::of).collect(),
+            protected_by_pin: plan.kept_by(Why::Pin),
+            protected_by_lineage: plan.kept_by(Why::Lineage),
+            deletable_bytes_estimate: plan.bytes(),
+            kept: plan
+                .kept
+                .iter()
+                .map(|kept| KeptJson { snapshot_id: kept.id.as_str(), why: kept.why.as_str() })
+                .collect(),
+        }),
+        Format::Text => {
+            let mut text = String::new();
+            for node in &plan.candidates {
+                let (taken, name) = (show_wall_seconds(node.created_at), clean(&node.worktree));
+                let _ = writeln!(text, "{}  {taken}  {name}  {}", node.id, size(node.bytes));
+            }
+            let (go, stay) = (count(plan.candidates.len() as u64, "snapshot", "snapshots"), plan.kept.len());
+            let hint =
+                "hint: `lokt snapshot gc run` with the same flags lets them go; `lokt snapshot pin ID` keeps one";
+            report
+                .text(text)
+                .note(format!("{go} would go, {}; {stay} stay", size(plan.bytes())))
+                .notes((!plan.candidates.is_empty()).then(|| hint.to_owned()))
+        }
+    }
+}
+
+fn done(done: &GcDone, trash: String, format: Format) -> Report {
+    let report = Report::new(if done.failed.is_empty() { Exit::Done } else { Exit::Failed });
+    if format == Format::Json {
+        return report.json(&DoneJson {
+            status: if done.failed.is_empty() { "done" } else { "incomplete" },
+            removed: done.removed.iter().map(SnapshotId::as_str).collect(),
+            failed: done.failed.iter().map(|(id, error)| FailedJson { snapshot_id: id.as_str(), error }).collect(),
+            emptied: done.emptied,
+            in_trash: done.in_trash,
+            trash,
+        });
+    }
+    let text = done.removed.iter().fold(String::new(), |text, id| text + "removed snapshot " + id.as_str() + "\n");
+    let report = report.text(text).notes(
+        done.failed.iter().map(|(id, error)| format!("error: snapshot {id} could not be removed: {}", clean(error))),
+    );
+    let stay = done.plan.kept.len();
+    let report =
+        report.note(format!("{} removed, {stay} stay", count(done.removed.len() as u64, "snapshot", "snapshots")));
+    let emptied =
+        (done.emptied > 0).then(|| format!("{} of the trash deleted", count(done.emptied, "entry", "entries")));
+    let waiting = (done.in_trash > 0).then(|| {
+        let entries = count(done.in_trash, "entry is", "entries are");
+        format!(
+            "note: {entries} still in {}; after an hour there `lokt snapshot gc run` deletes them, with --now at once",
+            clean(&trash)
+        )
+    });
+    report.notes(emptied).notes(waiting)
+}
