@@ -7,6 +7,8 @@ mod lease_world;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,6 +23,9 @@ use lokt::{Consistency, Error, Isolation, LockName, Retention, Session, Snapshot
 use lokt_testkit::hook_disk::{Hook, HookDisk};
 
 const EIO: i32 = 5;
+const NOBODY: u32 = 65534;
+/// Says that the limit is set.
+const FEW_FILES: &str = "LOKT_TEST_FEW_FILES";
 const FORCED: InPlace = InPlace { force: true, dry_run: false };
 const CAREFUL: InPlace = InPlace { force: false, dry_run: false };
 /// Nothing stays but what must.
@@ -677,4 +682,90 @@ fn a_worktree_that_is_a_link_stays_one_or_nothing_is_done() {
 
 fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+/// Does it as a user who may not do everything: in a process of its own, if we may.
+fn as_nobody(test: &str, body: impl FnOnce()) {
+    if !rustix::process::geteuid().is_root() {
+        return body();
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().expect("it runs"));
+    let done = command.args(["--exact", test, "--nocapture"]).uid(NOBODY).gid(NOBODY).output().expect("it starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&[done.stdout, done.stderr].concat()));
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+/// In the snapshot the directory itself is read-only: whoever isn't the superuser can't move it.
+#[test]
+fn a_read_only_tree_leaves_the_lease_usable() {
+    as_nobody("a_read_only_tree_leaves_the_lease_usable", || {
+        let scene = Scene::new();
+        scene.put("a", "one");
+        chmod(&scene.place(), 0o555);
+        let first = taken(snapshot(&scene.main(), &scene.session).expect("no accident"));
+        chmod(&scene.place(), 0o755);
+        let second = scene.snapshot("two");
+        let restored = scene.restore(&scene.main(), &first, FORCED);
+        scene.renew();
+        let is_restored = matches!(restored, Ok(Restoring::Restored(_)));
+        let expected = if is_restored { ("one", first) } else { ("two", second) };
+        assert_eq!((scene.text("a").as_deref(), scene.head()), (Some(expected.0), Some(expected.1)), "{restored:?}");
+        chmod(&scene.place(), 0o755);
+    });
+}
+
+/// Ignored files stay where they are, also in directories that nobody may write to.
+#[test]
+fn ignored_files_stay_in_read_only_directories() {
+    as_nobody("ignored_files_stay_in_read_only_directories", || {
+        let scene = Scene::new();
+        scene.put(".lokt-ignore", "*.env\ncache/\n");
+        scene.put("sub/x", "of both");
+        for path in ["sub/some.env", "cache/object"] {
+            scene.put(path, "nowhere else");
+        }
+        let dirs = ["sub", "cache"].map(|dir| scene.place().join(dir));
+        for dir in &dirs {
+            chmod(dir, 0o555);
+        }
+        let first = scene.snapshot("one");
+        scene.snapshot("two");
+        let restored = scene.restore(&scene.main(), &first, CAREFUL).expect("no accident");
+        assert!(matches!(restored, Restoring::Restored(_)), "{restored:?}");
+        for path in ["sub/some.env", "cache/object"] {
+            assert_eq!(scene.text(path).as_deref(), Some("nowhere else"), "{path}");
+        }
+        for dir in &dirs {
+            let mode = fs::metadata(dir).expect("it is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o555, "{}", dir.display());
+            chmod(dir, 0o755);
+        }
+    });
+}
+
+/// Few files may be open, and the tree is deeper than that.
+#[test]
+fn a_deep_tree_leaves_the_lease_usable() {
+    if std::env::var_os(FEW_FILES).is_none() {
+        let itself = std::env::current_exe().expect("it runs");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -n 128 && exec \"$0\" --exact a_deep_tree_leaves_the_lease_usable --nocapture"]);
+        let done = command.arg(itself).env(FEW_FILES, "1").output().expect("it starts");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&[done.stdout, done.stderr].concat()));
+        return;
+    }
+    let scene = Scene::new();
+    scene.put(".lokt-ignore", "*.env\n");
+    let deep = "d/".repeat(200);
+    scene.put(&format!("{deep}x"), "of both");
+    let first = scene.snapshot("one");
+    scene.snapshot("two");
+    scene.put(&format!("{deep}some.env"), "nowhere else");
+    let restored = scene.restore(&scene.main(), &first, CAREFUL);
+    scene.renew();
+    assert!(matches!(restored, Ok(Restoring::Restored(_))), "{restored:?}");
+    assert_eq!(scene.text(&format!("{deep}some.env")).as_deref(), Some("nowhere else"));
 }

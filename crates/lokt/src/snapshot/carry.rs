@@ -1,12 +1,13 @@
 //! Files that no snapshot has, because the user said so, stay where they are when a snapshot comes back.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use lokt_core::snapshot::ignore::Ignore;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, mkdirat, openat, renameat, renameat_with, statat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, mkdirat, openat, renameat, renameat_with,
+    statat,
 };
 use rustix::io::{Errno, read, retry_on_intr};
 
@@ -104,8 +105,28 @@ fn move_over(old: BorrowedFd<'_>, new: BorrowedFd<'_>, dir: &[u8], name: &[u8]) 
         {
             renameat(&from, name, &into, name)
         }
+        Err(Errno::ACCESS) => move_anyway(from.as_fd(), into.as_fd(), name),
         done => done,
     }
+}
+
+/// The same where a directory of ours is read-only: it is made writable for a moment.
+fn move_anyway(from: BorrowedFd<'_>, into: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    // The `..` of a directory changes with it.
+    let itself = open_beneath(from, name, READABLE).ok();
+    let mut modes = Vec::new();
+    for dir in [Some(from), Some(into), itself.as_ref().map(AsFd::as_fd)].into_iter().flatten() {
+        let mode = fstat(dir)?.st_mode & 0o7777;
+        // Another one's stays as it is; then moving fails again.
+        if fchmod(dir, Mode::from_raw_mode(mode | 0o700)).is_ok() {
+            modes.push((dir, mode));
+        }
+    }
+    let moved = renameat_with(from, name, into, name, RenameFlags::NOREPLACE);
+    for (dir, mode) in modes {
+        let _ = fchmod(dir, Mode::from_raw_mode(mode));
+    }
+    moved
 }
 
 /// Makes `dir`, and what is missing above it, with the rights that it has in `old`.
