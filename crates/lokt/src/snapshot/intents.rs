@@ -4,6 +4,7 @@
 use lokt_core::liveness::is_local;
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::intent::{Intent, Operation, Pulse, State};
+use lokt_core::time::millis_between;
 
 use super::places::INTENTS;
 use crate::error::{At as _, Error};
@@ -12,6 +13,8 @@ use crate::sys::disk::{Entry, PulseFile};
 
 /// No intent is longer.
 const BYTES_MAX: usize = 1 << 16;
+/// Nobody takes this long to say what it is at once its pulse is there, or to remove that.
+const STRAY_MS: i64 = 60_000;
 
 /// An intent of ours, until it is dropped.
 pub(crate) struct Announced<'r> {
@@ -108,6 +111,15 @@ impl Repository {
             Ok(_) => Pursuit::Dead,
             Err(_) => Pursuit::Unknown,
         }
+    }
+
+    /// Was whoever made a pulse killed before it could say what for, or when it had taken that back? Its lock tells, where everybody sees it;
+    /// for those who can't see it, only time does.
+    pub(crate) fn was_left_at_once(&self, name: &str) -> bool {
+        let Ok(Some(found)) = self.disk.probe(&format!("{INTENTS}/{name}.pulse")) else { return false };
+        let clock = self.disk.file_clock().ok().flatten();
+        let age_ms = clock.map_or(0, |now| millis_between(found.stamp.modified, now));
+        !found.locked && age_ms > STRAY_MS
     }
 
     /// Removes an intent that nobody is at.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lokt_core::lease::state::Head;
 use lokt_core::name::LockName;
+use lokt_core::snapshot::descriptor::Schema;
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::intent::Operation;
 
@@ -22,7 +23,7 @@ use crate::locks::Said;
 use crate::repo::{Changing, Repository};
 use crate::sys::look::may_write;
 use crate::sys::payload;
-use crate::tree::{self, Control, Scan, Tree, changes};
+use crate::tree::{self, Control, Known, Scan, Tree, TreeError, changes};
 
 /// A copy of a snapshot's files that nobody uses yet; dropping removes it.
 struct Unfolded<'r> {
@@ -262,11 +263,26 @@ impl Repository {
         let announced = self.announce_intent(&plan)?;
         let path = self.path.join(RESTORES).join(tree);
         let mut unfolded = Unfolded { path: Some(path.clone()), files: 0, bytes: 0, _announced: announced };
+        self.check_old(listed, control)?;
         let manifest = self.manifest_of(listed, control)?;
         let restored = tree::restore(&manifest.entries, &self.tree_of(id), &path, control).map_err(of_tree)?;
         restored.sync(control).map_err(of_tree)?;
         (unfolded.files, unfolded.bytes) = volume(&manifest.entries);
         Ok(unfolded)
+    }
+
+    /// One of `jvs` has no manifest with which its files could be compared on the way: all of it is read before.
+    fn check_old(&self, listed: &Listed, control: &Control<'_>) -> Result<(), Error> {
+        if listed.descriptor.schema == Schema::Lokt {
+            return Ok(());
+        }
+        let found = self.verify(listed, &Known::default(), control)?.ok_or_else(|| of_tree(TreeError::Halted))?;
+        if found.payload_hash_valid {
+            return Ok(());
+        }
+        let what = found.problems.first().map_or("", String::as_str);
+        Err(Error::new(ErrorKind::PayloadMismatch, format!("snapshot {} isn't what it was: {what}", found.id))
+            .hint("`lokt snapshot verify --all` says what else is damaged"))
     }
 }
 

@@ -146,9 +146,13 @@ impl Exam<'_> {
             let path = format!("{INTENTS}/{name}.json");
             let Some(intent) = intent else {
                 let problem = "what somebody was at can't be read";
-                findings.push(
-                    Finding::warn("E_CORRUPT", self.at(&path), problem).hint("remove it if nobody is at anything"),
-                );
+                let finding = Finding::warn("E_CORRUPT", self.at(&path), problem);
+                if self.repo.was_left_at_once(&name) {
+                    let finding = finding.mendable("forget it");
+                    findings.extend(self.mend(finding, || self.repo.forget_intent(&name).map(|()| true)));
+                } else {
+                    findings.push(finding.hint("remove it if nobody is at anything"));
+                }
                 continue;
             };
             if self.is_hopeless(&name, &intent, pursuit) {
@@ -158,7 +162,24 @@ impl Exam<'_> {
                 findings.extend(self.mend(finding, || self.repo.forget_intent(&name).map(|()| true)));
             }
         }
+        findings.extend(self.stray_pulses()?);
         Ok(findings)
+    }
+
+    /// Pulses that stopped before anybody said what they are for, or after that was taken back.
+    fn stray_pulses(&self) -> Result<Vec<Finding>, Error> {
+        let names = self.repo.disk.list(INTENTS).at("list", &self.repo.path, INTENTS)?;
+        let is_stray = |name: &&str| {
+            let is_announced = names.iter().any(|other| other.strip_suffix(".json") == Some(name));
+            !is_announced && self.repo.was_left_at_once(name)
+        };
+        let stray = names.iter().filter_map(|name| name.strip_suffix(".pulse")).filter(is_stray);
+        let told = stray.filter_map(|name| {
+            let path = self.at(&format!("{INTENTS}/{name}.pulse"));
+            let finding = Finding::warn("dead_intent", path, "somebody was killed before it began, or after it was done");
+            self.mend(finding.mendable("remove it"), || self.repo.forget_intent(name).map(|()| true))
+        });
+        Ok(told.collect())
     }
 
     /// Trees that no link wants and nobody is at.

@@ -5,16 +5,19 @@ use lokt_core::lease::slot::tag;
 
 use super::{Exam, Finding, LEFT_BEHIND_MS};
 use crate::error::Error;
+use crate::snapshot::places::{DESCRIPTORS, PINS, SNAPSHOTS, TOMBSTONES};
 use crate::sys::disk::{Entry, Stamp};
 use crate::sys::keepers::is_open;
 
 /// What other tools call the file that they are about to rename to a lock.
 const THEIRS: &str = ".lock.tmp";
 const OURS: &str = ".lokt-";
+/// Where files about snapshots are replaced.
+const OF_SNAPSHOTS: [&str; 4] = [SNAPSHOTS, DESCRIPTORS, TOMBSTONES, PINS];
 
 impl Exam<'_> {
     pub(super) fn temps(&self) -> Vec<Finding> {
-        let mut dirs = vec![String::new(), "locks".into()];
+        let mut dirs: Vec<String> = ["", "locks"].iter().chain(&OF_SNAPSHOTS).map(ToString::to_string).collect();
         for parent in ["locks", "worktrees", "staging"] {
             let names = self.repo.disk.list(parent).unwrap_or_default();
             let is_dir = |name: &&String| parent != "locks" || name.ends_with(".lock.d");
