@@ -82,8 +82,7 @@ fn check_43_of_fifteen_at_once_every_acknowledged_one_is_reachable() {
     let grove = Grove::new();
     grove.put("main/page", "saved");
     grove.acquire("alice", LONG);
-    let running: Vec<_> =
-        (0..15).map(|_| grove.lokt("alice").args(["snapshot", "create", "--json"]).start()).collect();
+    let running: Vec<_> = (0..15).map(|_| grove.lokt("alice").args(["snapshot", "create", "--json"]).start()).collect();
     let mut acknowledged = BTreeSet::new();
     for said in running.into_iter().map(crate::common::Running::wait) {
         let said = said.exits(0, "it is her lease");

@@ -85,7 +85,11 @@ fn what_the_old_program_wrote_is_verified() {
         let text = fs::read_to_string(&descriptor).expect("it is there");
         put(&descriptor, text.replace("quiesced", "best_effort"));
         let json = grove.json("alice", &format!("snapshot verify {FIRST}"), 65);
-        assert_eq!((&json["checksum_valid"], &json["error"]), (&json!(false), &json!("E_DESCRIPTOR_CORRUPT")), "{schema}");
+        assert_eq!(
+            (&json["checksum_valid"], &json["error"]),
+            (&json!(false), &json!("E_DESCRIPTOR_CORRUPT")),
+            "{schema}"
+        );
         assert_eq!(grove.json("alice", "snapshot verify --all", 65)["bad"], 2, "{schema}: both");
         grove.run("alice", "doctor --strict").exits(1, "it is damaged").says("E_PAYLOAD_HASH_MISMATCH", "it says so");
     }
@@ -120,7 +124,11 @@ fn what_the_old_program_did_not_finish_is_invisible() {
         }
         remove(&grove.inside(&format!("snapshots/{SECOND}/.READY")));
         assert_eq!(grove.history(""), [FIRST], "{schema}: without its mark it isn't there");
-        assert_eq!(grove.json("alice", &format!("snapshot verify {SECOND}"), 9)["code"], "E_PARTIAL_SNAPSHOT", "{schema}");
+        assert_eq!(
+            grove.json("alice", &format!("snapshot verify {SECOND}"), 9)["code"],
+            "E_PARTIAL_SNAPSHOT",
+            "{schema}"
+        );
     }
 }
 

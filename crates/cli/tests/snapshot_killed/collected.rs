@@ -74,7 +74,8 @@ fn gc_beside_those_who_take_and_restore_removes_nothing_that_is_used() {
             });
         }
         let (tenancy, removed) = (&tenancy, &removed);
-        for words in ["snapshot gc run --keep-last 1 --now", "snapshot gc run --keep-within 0", "snapshot gc run --now"] {
+        for words in ["snapshot gc run --keep-last 1 --now", "snapshot gc run --keep-within 0", "snapshot gc run --now"]
+        {
             scope.spawn(move || {
                 while goes_on() {
                     let ended = tenancy.run("collector", words);
@@ -92,7 +93,8 @@ fn gc_beside_those_who_take_and_restore_removes_nothing_that_is_used() {
     });
     let history = tenancy.says("observer", "snapshot history --all", 0);
     for (name, head) in heads.into_inner().expect("nobody panicked with it") {
-        let is_there = history["snapshots"].as_array().expect("it is a list").iter().any(|one| one["snapshot_id"] == head);
+        let is_there =
+            history["snapshots"].as_array().expect("it is a list").iter().any(|one| one["snapshot_id"] == head);
         assert!(is_there, "what {name} is at is there: {head}: {history}");
     }
     tenancy.says("observer", "snapshot verify --all", 0);

@@ -150,7 +150,11 @@ fn check_49_killed_at_each_call_of_its_commit_a_snapshot_is_whole_or_not_there()
             assert!(matches!(ended.code, None | Some(0 | 137)), "{context}: {ended:?}");
             let after = store.visible(&context);
             assert!(before.is_subset(&after), "{context}: {before:?} {after:?}");
-            if after.len() > before.len() { visible += 1 } else { invisible += 1 }
+            if after.len() > before.len() {
+                visible += 1
+            } else {
+                invisible += 1
+            }
             // The next link is added by somebody else.
             store.tenancy.says("a", "lease renew", 0);
             assert_eq!(store.visible(&context), after, "{context}: that changes nothing");

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use lokt_core::snapshot::id::SnapshotId;
+
 use super::places::GC;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::repo::Repository;
@@ -18,6 +20,16 @@ impl Repository {
             let message = format!("snapshots of {} are being removed", self.top.display());
             Error::new(ErrorKind::Busy, message).hint("`lokt snapshot gc` takes a moment; try again")
         })
+    }
+
+    /// The same for the sake of one snapshot, which may have been removed since somebody looked.
+    pub(crate) fn keep_from_gc(&self, id: &SnapshotId) -> Result<SharedLock, Error> {
+        let away = self.keep_gc_away()?;
+        if self.listed(id)?.is_none() {
+            return Err(Error::new(ErrorKind::Missing, format!("there is no snapshot {id} any more"))
+                .hint("`lokt snapshot history --all` shows those that there are"));
+        }
+        Ok(away)
     }
 
     /// Waits until nobody makes or uses a snapshot.

@@ -4,17 +4,14 @@ use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::pin::Pin;
 
 use super::places::PINS;
-use crate::error::{At as _, Error, ErrorKind};
+use crate::error::{At as _, Error};
 use crate::repo::{FILE_MODE, Repository, publish_new};
 
 impl Repository {
     /// Keeps a snapshot. False: it is kept already.
     pub fn pin(&self, id: &SnapshotId, note: Option<&str>) -> Result<bool, Error> {
         // Not while `gc` removes what it has planned to; and what it has removed can't be kept.
-        let _gc = self.keep_gc_away()?;
-        if self.listed(id)?.is_none() {
-            return Err(Error::new(ErrorKind::Missing, format!("there is no snapshot {id} any more")));
-        }
+        let _gc = self.keep_from_gc(id)?;
         self.make_place(PINS)?;
         let path = format!("{PINS}/{id}.json");
         let pin = Pin {

@@ -81,7 +81,7 @@ impl Worktree {
         control: &Control<'_>,
     ) -> Result<Restoring, Error> {
         let id = &listed.descriptor.id;
-        let _gc = self.repo.keep_gc_away()?;
+        let _gc = self.repo.keep_from_gc(id)?;
         // What somebody else decided comes first: then it is clear what is there.
         self.settle_now()?;
         if how.dry_run {
@@ -204,7 +204,7 @@ impl Repository {
         if let Some(other) = self.taken(name)? {
             return said(Unfolding::Exists(other));
         }
-        let _gc = self.keep_gc_away()?;
+        let _gc = self.keep_from_gc(&listed.descriptor.id)?;
         let tree = format!("{name}.new.{:032x}", self.random()?);
         let mut unfolded = match self.unfold(listed, &tree, name.as_str(), None, control) {
             Ok(unfolded) => unfolded,

@@ -176,7 +176,8 @@ impl Exam<'_> {
         let stray = names.iter().filter_map(|name| name.strip_suffix(".pulse")).filter(is_stray);
         let told = stray.filter_map(|name| {
             let path = self.at(&format!("{INTENTS}/{name}.pulse"));
-            let finding = Finding::warn("dead_intent", path, "somebody was killed before it began, or after it was done");
+            let finding =
+                Finding::warn("dead_intent", path, "somebody was killed before it began, or after it was done");
             self.mend(finding.mendable("remove it"), || self.repo.forget_intent(name).map(|()| true))
         });
         Ok(told.collect())
