@@ -202,7 +202,7 @@ fn check_48_a_snapshot_without_its_receipt_is_invisible() {
     grove.acquire("alice", LONG);
     grove.run("alice", "lease release").exits(0, "it is hers");
     remove(&grove.inside(&format!("snapshots/{second}.ready")));
-    assert_eq!(grove.history("--all"), [first.clone()], "the other one is there");
+    assert_eq!(grove.history("--all"), [first.as_str()], "the other one is there");
     let info = grove.json("observer", "snapshot info", 0);
     assert_eq!((&info["snapshot_count"], &info["partial_snapshots"]), (&json!(1), &json!(1)), "{info}");
     for words in [

@@ -112,7 +112,7 @@ fn three() -> (Tenancy, String) {
     for number in 0..3 {
         put(&tenancy.place.beside("main/page"), number.to_string());
         let taken = tenancy.says("a", "snapshot create --acquire", 0);
-        head = taken["snapshot_id"].as_str().expect("it has an id").to_owned();
+        taken["snapshot_id"].as_str().expect("it has an id").clone_into(&mut head);
     }
     (tenancy, head)
 }

@@ -29,10 +29,9 @@ impl Dice {
 
 fn start(store: &Store) -> Child {
     let args = store.args();
-    let words = store.tenancy.place.words(&as_words(&args)).join("\u{1f}");
-    let mut words = words.split('\u{1f}');
-    let mut command = Command::new(words.next().expect("there is a program"));
-    command.args(words).envs(store.tenancy.place.env("a")).current_dir(store.tenancy.place.dir());
+    let words = store.tenancy.place.words(&as_words(&args));
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).envs(store.tenancy.place.env("a")).current_dir(store.tenancy.place.dir());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("it starts")
 }
@@ -115,7 +114,7 @@ fn near_the_commit(store: &Store) -> Vec<Call> {
     let args = store.args();
     let log = store.tenancy.place.beside("strace.log");
     let strace = ["-y", "-s", "300", "-o", log.to_str().expect("a plain path")];
-    let words = store.tenancy.place.words(&as_words(&args)).to_vec();
+    let words = store.tenancy.place.words(&as_words(&args));
     let ended = store.tenancy.place.run_words("a", &alone("0", &strace, &words));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let calls = traced(&log);
@@ -129,7 +128,9 @@ fn near_the_commit(store: &Store) -> Vec<Call> {
 fn check_49_killed_at_each_call_of_its_commit_a_snapshot_is_whole_or_not_there() {
     let stores = [Store::new(FILES, None), Store::new(FILES, None)];
     // The first one copies; those that are killed find everything as it was.
-    stores.iter().for_each(|store| drop(near_the_commit(store)));
+    for store in &stores {
+        near_the_commit(store);
+    }
     let calls = near_the_commit(&stores[0]);
     for name in ["linkat", "renameat", "unlinkat", "fsync"] {
         assert!(calls.iter().any(|call| call.name == name), "strace sees {name}: {calls:?}");
@@ -145,15 +146,15 @@ fn check_49_killed_at_each_call_of_its_commit_a_snapshot_is_whole_or_not_there()
             let inject = format!("inject={}:signal=KILL:when={}", call.name, call.nth);
             let strace = ["-o", "/dev/null", "-e", &inject];
             let args = store.args();
-            let words = store.tenancy.place.words(&as_words(&args)).to_vec();
+            let words = store.tenancy.place.words(&as_words(&args));
             let ended = store.tenancy.place.run_words("a", &alone(&processor, &strace, &words));
             assert!(matches!(ended.code, None | Some(0 | 137)), "{context}: {ended:?}");
             let after = store.visible(&context);
             assert!(before.is_subset(&after), "{context}: {before:?} {after:?}");
             if after.len() > before.len() {
-                visible += 1
+                visible += 1;
             } else {
-                invisible += 1
+                invisible += 1;
             }
             // The next link is added by somebody else.
             store.tenancy.says("a", "lease renew", 0);
