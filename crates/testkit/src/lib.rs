@@ -15,6 +15,8 @@
 //! | [`guarding`] | a guard and its command, started and killed for real |
 //! | [`strace`] | a real process delayed, stopped or killed at each system call |
 //! | [`tenancy`] | a repository whose leases many real processes want |
+//! | [`mounted`] | file systems of a test's own |
+//! | [`trees`] | trees with one of everything, and what is in one |
 //! | [`judge`] | reads their history and says which promise was broken |
 
 pub mod chronicle;
@@ -26,8 +28,10 @@ pub mod judge;
 pub mod line;
 pub mod machine;
 pub mod mem_disk;
+pub mod mounted;
 pub mod session;
 pub mod storm;
 pub mod strace;
 pub mod swarm;
 pub mod tenancy;
+pub mod trees;

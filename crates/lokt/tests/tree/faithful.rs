@@ -1,93 +1,17 @@
 //! A copy has everything that its source has, and so has what is restored from it.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use lokt::tree::{Kind, Skipped};
 use rustix::fs::{CWD, FileType, Mode, mkfifoat, mknodat};
 
-use crate::scene::{described, put, quiesced, restored, set_mode, set_mtime, set_xattr};
+use lokt_testkit::trees::acl_dir;
+pub(crate) use lokt_testkit::trees::{attributes_too, one_of_everything};
 
-/// A tree with one of everything that can be copied.
-pub(crate) fn one_of_everything(root: &Path) {
-    put(&root.join("plain"), b"bytes");
-    put(&root.join("empty"), b"");
-    put(&root.join("big"), &(0..9_000_000_u32).map(|at| (at % 255) as u8).collect::<Vec<u8>>());
-    put(&root.join("sub/run"), b"#!/bin/sh\n");
-    set_mode(&root.join("sub/run"), 0o4755);
-    put(&root.join("sub/group"), b"g");
-    set_mode(&root.join("sub/group"), 0o2775);
-    put(&root.join("sub/hidden"), b"secret");
-    set_mode(&root.join("sub/hidden"), 0o000);
-    put(&root.join("sub/all"), b"x");
-    set_mode(&root.join("sub/all"), 0o666);
-    fs::create_dir_all(root.join("nothing/in/here")).expect("directories");
-    fs::create_dir(root.join("sticky")).expect("a directory");
-    set_mode(&root.join("sticky"), 0o1777);
-    put(&root.join("locked/file"), b"inside");
-    set_mode(&root.join("locked"), 0o500);
-    put(&root.join(OsStr::from_bytes(b"no\xff\xfetext")), b"odd");
-    put(&root.join("new\nline and \"quotes\""), b"odd");
-    fs::hard_link(root.join("plain"), root.join("sub/plain-too")).expect("a link");
-    fs::hard_link(root.join("plain"), root.join("a-first")).expect("a link");
-    symlink("plain", root.join("to-plain")).expect("a link");
-    symlink("../nowhere/at/all", root.join("sub/dangling")).expect("a link");
-    symlink("/etc", root.join("out")).expect("a link");
-    fs::hard_link(root.join("out"), root.join("out-too")).expect("a link to a link");
-    let sparse = fs::File::create(root.join("sparse")).expect("a file");
-    sparse.write_all_at(b"head", 0).expect("room");
-    sparse.write_all_at(b"middle", 5 << 20).expect("room");
-    sparse.set_len(20 << 20).expect("room");
-    fs::File::create(root.join("all-hole")).and_then(|file| file.set_len(1 << 20)).expect("a file");
-    for (path, secs, nanos) in
-        [("plain", 1, 1), ("to-plain", 1_000_000_000, 987_654_321), ("nothing/in/here", 5, 0), ("big", -5, 7)]
-    {
-        set_mtime(&root.join(path), secs, nanos);
-    }
-}
-
-/// With what needs attributes and the superuser.
-pub(crate) fn attributes_too(root: &Path) {
-    set_xattr(&root.join("plain"), "user.note", b"kept\0whole");
-    set_xattr(&root.join("sub"), "user.on-a-directory", b"");
-    set_xattr(&root.join("empty"), "user.long", &[7; 2000]);
-    // user::rw-, user:1234:r--, group::r--, mask::r--, other::---
-    let acl = acl(&[(1, 6, u32::MAX), (2, 4, 1234), (4, 4, u32::MAX), (0x10, 4, u32::MAX), (0x20, 0, u32::MAX)]);
-    set_xattr(&root.join("sub/all"), "system.posix_acl_access", &acl);
-    let default = acl_dir();
-    set_xattr(&root.join("sticky"), "system.posix_acl_default", &default);
-    put(&root.join("sticky/inherits"), b"");
-    if rustix::process::geteuid().is_root() {
-        std::os::unix::fs::chown(root.join("sub/group"), Some(1234), Some(4321)).expect("we are root");
-        set_mode(&root.join("sub/group"), 0o6775);
-        std::os::unix::fs::lchown(root.join("to-plain"), Some(1234), Some(1)).expect("we are root");
-        std::os::unix::fs::chown(root.join("nothing"), Some(77), Some(78)).expect("we are root");
-        set_xattr(&root.join("sub/run"), "trusted.mark", b"t");
-        set_xattr(&root.join("to-plain"), "trusted.on-a-link", b"l");
-        // cap_net_raw+ep, version 2.
-        let capability = [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        set_xattr(&root.join("big"), "security.capability", &capability);
-    }
-    set_mtime(&root.join("sticky"), 12, 34);
-}
-
-fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
-    let mut bytes = 2_u32.to_le_bytes().to_vec();
-    for (tag, rights, id) in entries {
-        bytes.extend(tag.to_le_bytes());
-        bytes.extend(rights.to_le_bytes());
-        bytes.extend(id.to_le_bytes());
-    }
-    bytes
-}
-
-fn acl_dir() -> Vec<u8> {
-    acl(&[(1, 7, u32::MAX), (2, 5, 99), (4, 5, u32::MAX), (0x10, 5, u32::MAX), (0x20, 0, u32::MAX)])
-}
+use crate::scene::{described, put, quiesced, restored, set_mode, set_xattr};
 
 /// Copies a tree within `dir`, restores the copy, and compares all three.
 pub(crate) fn comes_back(dir: &Path, on: &str) {
