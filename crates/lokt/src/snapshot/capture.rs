@@ -1,4 +1,4 @@
-//! The files of a worktree, copied to where a snapshot's are, durably.
+//! The files of a worktree, copied to where a snapshot's are.
 
 use jiff::Timestamp;
 use lokt_core::snapshot::descriptor::Consistency;
@@ -13,8 +13,9 @@ use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
 use crate::tree::{self, Control, Reuse, Tree};
 
-/// A copy, durable.
+/// A copy. It is durable after [`Captured::sync`], together with whatever else was written there before.
 pub(super) struct Captured {
+    copied: tree::Copied,
     pub(super) at: Timestamp,
     pub(super) engine: &'static str,
     pub(super) root_hash: [u8; 32],
@@ -46,11 +47,11 @@ impl Worktree {
         let reuse = reuse.as_ref().map(|(tree, manifest)| Reuse { tree, manifest });
         let into = self.repo.tree_of(id);
         let captured = tree::capture(&source, &ignore, &into, consistency, reuse, control).map_err(of_tree)?;
-        captured.copied.sync(control).map_err(of_tree)?;
         let at = self.repo.machine.now().wall;
-        let tree::Captured { copied, scan, trusted, changed } = captured;
+        let tree::Captured { mut copied, scan, trusted, changed } = captured;
         let scanned_at = scan.at;
-        let manifest = Manifest { header: Header { scanned_at, trusted }, entries: copied.entries };
+        let manifest =
+            Manifest { header: Header { scanned_at, trusted }, entries: std::mem::take(&mut copied.entries) };
         let odd =
             |why: String| Error::new(ErrorKind::Unusable, format!("{} can't be described: {why}", place.display()));
         let lost: Vec<_> = copied.lost.iter().map(|lost| (&*lost.path, String::from_utf8_lossy(&lost.what))).collect();
@@ -71,6 +72,7 @@ impl Worktree {
             reused_files: copied.reused_files,
             copied_files: copied.copied_files,
             copied_bytes: copied.copied_bytes,
+            copied,
         })
     }
 
@@ -85,6 +87,16 @@ impl Worktree {
 }
 
 impl Captured {
+    /// Does [`Captured::sync`] make durable what was written beside the copy, too?
+    pub(super) fn syncs_all(&self) -> bool {
+        self.copied.syncs_all()
+    }
+
+    /// Waits until it is on the disk.
+    pub(super) fn sync(&self, control: &Control<'_>) -> Result<(), Error> {
+        self.copied.sync(control).map_err(of_tree)
+    }
+
     /// What a snapshot says that isn't promised to be of one moment.
     pub(super) fn risk(&self, consistency: Consistency) -> Option<Risk> {
         (consistency == Consistency::BestEffort).then(|| Risk::new(self.changed.iter().map(Vec::as_slice)))

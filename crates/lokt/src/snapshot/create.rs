@@ -2,6 +2,7 @@
 //! visible, by a link that can be added only while the token is still the one.
 
 use std::io;
+use std::thread;
 
 use lokt_core::lease::state::Head;
 use lokt_core::snapshot::descriptor::{Descriptor, Schema};
@@ -68,11 +69,19 @@ impl Worktree {
             Ok(captured) => captured,
             Err(error) => return self.given_up(error, token),
         };
-        draft.write_manifest(&captured)?;
-        let mut descriptor = None;
+        // Everything is written before the one sync that takes long; the parent is rarely another one when it is decided.
+        let described = self.description(wish, &id, &captured, self.head()?.as_ref(), token).sealed();
+        draft.write(&captured, &described)?;
+        if let Err(error) = captured.sync(control) {
+            return self.given_up(error, token);
+        }
+        let mut descriptor = Some(described);
         let decided = self.publish_snapshot(token, &id, &mut |parent| {
+            if descriptor.as_ref().is_some_and(|written| written.parent.as_ref() == parent) {
+                return Ok(());
+            }
             let described = self.description(wish, &id, &captured, parent, token).sealed();
-            draft.write_descriptor(&described)?;
+            draft.rewrite_descriptor(&described)?;
             descriptor = Some(described);
             Ok(())
         });
@@ -103,10 +112,15 @@ impl Worktree {
         };
         // From here on it is there, whatever happens to us.
         let announced = draft.published();
-        let told = self
-            .write_receipt(&id, &decided.chain, decided.number)
-            .and_then(|()| self.sync_receipts())
-            .and_then(|()| self.note_head(&Head::Snapshot(id.clone()), decided.number));
+        // The link vouches for both until they are durable, so their syncs needn't wait for each other.
+        let note = || self.note_head(&Head::Snapshot(id.clone()), decided.number);
+        let told = thread::scope(|scope| {
+            let noting = thread::Builder::new().spawn_scoped(scope, note);
+            let receipt = self.write_receipt(&id, &decided.chain, decided.number).and_then(|()| self.sync_receipts());
+            // Where no thread can be had it is done here.
+            let noted = noting.map_or_else(|_| note(), |noting| noting.join().expect("noting the head does not panic"));
+            receipt.and(noted)
+        });
         drop(announced);
         told.map_err(|error| {
             error.hint(format!("snapshot {id} is published; the next command finishes what is missing"))
@@ -182,21 +196,26 @@ struct Draft<'r> {
 }
 
 impl<'r> Draft<'r> {
-    fn write_manifest(&self, captured: &Captured) -> Result<(), Error> {
-        let path = manifest_file(self.id);
-        let file = self.repo.disk.create_as(&path, &captured.manifest, FILE_MODE);
-        file.and_then(|file| file.sync()).at("write", &self.repo.path, &path)?;
-        self.repo.disk.sync_dir(SNAPSHOTS).at("sync", &self.repo.path, SNAPSHOTS)
+    /// Writes what belongs to the copy; it is durable when the copy is.
+    fn write(&self, captured: &Captured, descriptor: &Descriptor) -> Result<(), Error> {
+        let description = readable(descriptor)?;
+        let files = [
+            (SNAPSHOTS, manifest_file(self.id), &captured.manifest),
+            (DESCRIPTORS, descriptor_file(self.id), &description),
+        ];
+        for (dir, path, bytes) in files {
+            let file = self.repo.disk.create_as(&path, bytes, FILE_MODE).at("write", &self.repo.path, &path)?;
+            if !captured.syncs_all() {
+                file.sync().at("write", &self.repo.path, &path)?;
+                self.repo.disk.sync_dir(dir).at("sync", &self.repo.path, dir)?;
+            }
+        }
+        Ok(())
     }
 
     /// Nobody reads it yet, so it may be written again.
-    fn write_descriptor(&self, descriptor: &Descriptor) -> Result<(), Error> {
-        let bytes = descriptor.to_bytes();
-        if bytes.len() > BYTES_MAX {
-            let message = format!("{} bytes are more than the description of a snapshot may have", bytes.len());
-            return Err(Error::new(ErrorKind::NotARecord, message).hint("nothing was made; say it in fewer words"));
-        }
-        self.repo.replace_file(DESCRIPTORS, &descriptor_file(self.id), &bytes)
+    fn rewrite_descriptor(&self, descriptor: &Descriptor) -> Result<(), Error> {
+        self.repo.replace_file(DESCRIPTORS, &descriptor_file(self.id), &readable(descriptor)?)
     }
 
     /// It is there now.
@@ -210,6 +229,16 @@ impl<'r> Draft<'r> {
             announced.leave();
         }
     }
+}
+
+/// A description as bytes, unless that is more than anybody reads.
+fn readable(descriptor: &Descriptor) -> Result<Vec<u8>, Error> {
+    let bytes = descriptor.to_bytes();
+    if bytes.len() > BYTES_MAX {
+        let message = format!("{} bytes are more than the description of a snapshot may have", bytes.len());
+        return Err(Error::new(ErrorKind::NotARecord, message).hint("nothing was made; say it in fewer words"));
+    }
+    Ok(bytes)
 }
 
 impl Drop for Draft<'_> {

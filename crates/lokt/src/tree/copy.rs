@@ -78,7 +78,12 @@ impl Copied {
         control.check()?;
         control.progress.step(Phase::Syncing, 0, 0, 0, 0);
         // Where one call can't do it, every file and directory was synced when it was ready.
-        if self.shore.syncs_all() { self.shore.sync() } else { Ok(()) }
+        if self.syncs_all() { self.shore.sync() } else { Ok(()) }
+    }
+
+    /// Does [`Copied::sync`] make everything else durable, too, that was written to that file system before?
+    pub fn syncs_all(&self) -> bool {
+        self.shore.syncs_all()
     }
 }
 
