@@ -105,6 +105,7 @@ mod snapshot_cmd_verify;
 mod snapshot_full_disk;
 mod snapshot_old;
 mod snapshot_races;
+mod snapshot_restore;
 mod status;
 mod status_table;
 mod token_order;
