@@ -84,6 +84,8 @@ impl Scene {
     /// A snapshot of the file `a` with this text.
     fn snapshot(&self, text: &str) -> SnapshotId {
         self.put("a", text);
+        // Which of two is the newer one is told by the clock.
+        self.world.machine.advance_secs(1);
         taken(snapshot(&self.main(), &self.session).expect("no accident"))
     }
 

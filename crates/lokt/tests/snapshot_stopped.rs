@@ -52,6 +52,8 @@ struct Scene {
     session: Session,
     first: SnapshotId,
     second: SnapshotId,
+    /// What the worktree had when somebody else got the lease.
+    taken_over: Mutex<Option<String>>,
 }
 
 impl Scene {
@@ -74,7 +76,7 @@ impl Scene {
         };
         let (first, second) = (snapshot("one"), snapshot("two"));
         world.machine.advance_secs(1);
-        Self { world, session, first, second }
+        Self { world, session, first, second, taken_over: Mutex::default() }
     }
 
     fn repo(&self) -> Repository {
@@ -101,8 +103,21 @@ impl Scene {
             Event::LocksDeleted => {
                 let _ = fs::remove_dir_all(self.world.jvs().join("locks"));
                 take(&self.main(), &self.world.session());
+                *self.taken_over.lock().expect("nobody panics") = Some(self.text());
             }
         }
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.world.dir.path().join("main/a")).expect("there is always a tree")
+    }
+
+    /// Whoever got the lease has what was there then: nobody who was stopped swaps anything any more.
+    fn is_as_taken_over(&self, context: &str) {
+        let taken_over = self.taken_over.lock().expect("nobody panics").clone();
+        assert_eq!(Some(self.text()), taken_over.or_else(|| Some(self.text())), "{context}");
+        let secret = fs::read_to_string(self.world.dir.path().join("main/secret.env")).ok();
+        assert_eq!(secret.as_deref(), Some("nowhere else"), "{context}");
     }
 
     /// What must be so, whatever happened. `acked`: the snapshot that somebody was told of.
@@ -165,12 +180,14 @@ fn stopped_at(at: usize, deed: Deed, event: Event) -> bool {
             said.map(|said| {
                 if let Restoring::Restored(restored) = &said.value {
                     acked = Some(restored.id.clone());
-                    assert_eq!(
-                        scene.main().head().expect("a head"),
-                        Some(restored.id.clone()),
-                        "{context} {}",
-                        last.lock().expect("nobody panics")
-                    );
+                    if event != Event::LocksDeleted {
+                        assert_eq!(
+                            scene.main().head().expect("a head"),
+                            Some(restored.id.clone()),
+                            "{context} {}",
+                            last.lock().expect("nobody panics")
+                        );
+                    }
                 }
                 format!("{:?}", said.value)
             })
@@ -178,6 +195,13 @@ fn stopped_at(at: usize, deed: Deed, event: Event) -> bool {
     };
     let context = format!("{context} ({}), {before} to open it: {said:.300?}", last.lock().expect("nobody panics"));
     drop(worktree);
+    // What was decided and not done is gone with the locks, and where the worktree was then may be, too.
+    if (deed, event) == (Deed::Restore, Event::LocksDeleted) {
+        scene.is_as_taken_over(&context);
+        examine_one(&scene.repo(), true);
+        scene.is_as_taken_over(&format!("{context}, mended"));
+        return calls.load(Ordering::SeqCst) > at;
+    }
     // Whoever comes next finishes what was decided.
     if event == Event::LocksDeleted {
         scene.world.machine.advance_secs(lease_world::OVER_SECS);
@@ -243,6 +267,11 @@ fn restoring_killed() {
 #[test]
 fn restoring_while_the_lease_is_renewed() {
     stopped_everywhere(Deed::Restore, Event::Renewed);
+}
+
+#[test]
+fn restoring_while_locks_are_deleted() {
+    stopped_everywhere(Deed::Restore, Event::LocksDeleted);
 }
 
 #[test]

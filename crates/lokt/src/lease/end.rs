@@ -64,6 +64,7 @@ impl Worktree {
             other => unreachable!("a lease ends or doesn't, not {other:?}"),
         };
         self.empty_staging(links.next())?;
+        self.empty_restores(links)?;
         let operation =
             if cause == Cause::ForceBreak || cause == Cause::CorruptBreak { "lock_break" } else { "lock_release" };
         let mut deed = Deed::new(operation, self.repo.machine.now());

@@ -64,7 +64,7 @@ pub use answers::{
     Releasing, Taking, TokenCheck,
 };
 pub use audit::AuditVerdict;
-pub(crate) use chain::Reading;
+pub(crate) use chain::{Links, Reading};
 use prune::{MANY, TOO_MANY};
 
 use crate::error::{Error, ErrorKind};

@@ -99,6 +99,7 @@ impl Worktree {
             return Ok(None);
         }
         self.empty_staging(links.next())?;
+        self.empty_restores(links)?;
         let began = self.repo.machine.now();
         let evidence = broken.map(|_| evidence_of(scene));
         let record = self.new_record(session, terms, lock_id, nonce, token, links.acquire_seq() + 1, began, evidence);

@@ -100,7 +100,7 @@ impl Worktree {
         if !how.force {
             match self.look_over(control).and_then(|before| Ok((before, self.unsaved(control)?))) {
                 Ok((scan, difference)) if difference.is_empty() => before = Some(scan),
-                Ok((_, difference)) => return Ok(Restoring::Dirty(difference)),
+                Ok((_, difference)) => return Ok(self.unless_late(Restoring::Dirty(difference), token)),
                 Err(error) => return self.stopped(error, token),
             }
         }
@@ -126,7 +126,7 @@ impl Worktree {
         if let Some(before) = &before {
             match self.unsaved_since(before, control) {
                 Ok(difference) if difference.is_empty() => {}
-                Ok(difference) => return Ok(Restoring::Dirty(difference)),
+                Ok(difference) => return Ok(self.unless_late(Restoring::Dirty(difference), token)),
                 Err(error) => return self.stopped(error, token),
             }
         }
@@ -149,6 +149,9 @@ impl Worktree {
         let old_tree = match self.finish_restore(&restore, decided.number)? {
             Swapped::Done { old_tree } => old_tree,
             Swapped::Undone(why) => {
+                if let Restoring::Denied(refusal) = self.unless_late(Restoring::Interrupted, token) {
+                    return Ok(Restoring::Denied(refusal));
+                }
                 // The next link says so, too.
                 self.settle_now()?;
                 let hint = "nothing was changed; `lokt snapshot restore ID --into NAME` needs no exchange";
@@ -182,12 +185,18 @@ impl Worktree {
 
     /// Something came to nothing. If the lease was lost meanwhile, that is the answer.
     fn stopped(&self, error: Error, token: Option<u64>) -> Result<Restoring, Error> {
-        if let Some(token) = token
-            && let Ok(TokenCheck::Denied(refusal)) = self.check(token)
-        {
-            return Ok(Restoring::Denied(refusal));
+        match self.unless_late(Restoring::Interrupted, token) {
+            Restoring::Interrupted if error.kind() != ErrorKind::Halted => Err(error),
+            answer => Ok(answer),
         }
-        if error.kind() == ErrorKind::Halted { Ok(Restoring::Interrupted) } else { Err(error) }
+    }
+
+    /// The answer, unless the lease was lost meanwhile: then it is that.
+    fn unless_late(&self, answer: Restoring, token: Option<u64>) -> Restoring {
+        match token.map(|token| self.check(token)) {
+            Some(Ok(TokenCheck::Denied(refusal))) => Restoring::Denied(refusal),
+            _ => answer,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use lokt_core::lease::state::Restore;
 use super::carry::carry_ignored;
 use super::places::RESTORES;
 use crate::error::{At as _, Error, ErrorKind};
-use crate::lease::Worktree;
+use crate::lease::{Links, Worktree};
 use crate::repo::{Repository, TRASH};
 use crate::sys::look::look;
 use crate::sys::payload;
@@ -89,6 +89,37 @@ impl Worktree {
             }
         }
         Err(Error::new(ErrorKind::Busy, format!("others restore worktree \"{}\" all the time", self.name)))
+    }
+
+    /// Moves the trees of restores away that were decided under earlier tokens, by links that nobody knows any more: whoever was stopped
+    /// before its exchange finds nothing to swap. The one that the chain wants stays.
+    pub(crate) fn empty_restores(&self, links: &Links) -> Result<(), Error> {
+        let wanted = links.state().restore.map(|restore| restore.tree);
+        let is_late = |name: &str| {
+            decided_under(name, self.name.as_str()).is_some_and(|token| token < links.next())
+                && wanted.as_ref().is_none_or(|tree| !name.starts_with(tree.as_str()))
+        };
+        let mut found = true;
+        // Until none is found twice: a tree that gets another name while the directory is listed may be missed.
+        for _ in 0..TRIES {
+            let mut late = Vec::new();
+            let listed =
+                self.repo.disk.each_name(RESTORES, &mut |name| late.extend(is_late(name).then(|| name.to_owned())));
+            listed.at("list", &self.repo.path, RESTORES)?;
+            if late.is_empty() && !found {
+                return Ok(());
+            }
+            found = !late.is_empty();
+            for name in late {
+                // If it is what the worktree had before, something in it may be nowhere else.
+                let _ = carry_ignored(&self.restores().join(&name), &self.repo.files_of(&self.name));
+                match self.repo.throw_away_tree(&self.restores().join(&name), &format!("restored-{}", self.name)) {
+                    Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => {}
+                    done => drop(done?),
+                }
+            }
+        }
+        Err(self.too_busy())
     }
 
     /// Has the tree taken its place, and is nothing left to be put away?
@@ -183,6 +214,14 @@ impl Repository {
         payload::move_new(tree, &trash).at("move away", tree, "")?;
         Ok(trash)
     }
+}
+
+/// The token in the name of a worktree's tree: `<worktree>.<token>.<nonce>`, perhaps with a further nonce of who claimed it.
+fn decided_under(name: &str, worktree: &str) -> Option<u64> {
+    let (token, nonces) = name.strip_prefix(worktree)?.strip_prefix('.')?.split_once('.')?;
+    let is_nonce =
+        |part: &str| part == "old" || (part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    nonces.split('.').all(is_nonce).then(|| token.parse().ok())?
 }
 
 /// No other attempt will have more luck.
