@@ -44,8 +44,9 @@ fn place_of(calls: &[(Call, String)], what: &str, is_it: impl Fn(&str) -> bool) 
 
 /// The link that makes it visible: the first one after its description is there.
 fn commit(calls: &[(Call, String)]) -> usize {
-    let described =
-        place_of(calls, "it is described", |line| line.starts_with("rename") && line.contains("descriptors>"));
+    let described = place_of(calls, "it is described", |line| {
+        line.contains("descriptors>, \"") && line.contains("O_WRONLY|O_CREAT")
+    });
     let is_slot = |line: &str| line.starts_with("linkat(") && line.contains("main.lock.d>, \"0000");
     described + place_of(&calls[described..], "it commits", is_slot)
 }
@@ -178,7 +179,7 @@ fn a_lease_that_is_shorter_than_the_snapshot_is_renewed_meanwhile() {
 fn a_lease_that_ends_while_a_snapshot_is_taken_under_its_token_publishes_nothing() {
     let calls = rehearsed(Acting::Token);
     let manifest =
-        place_of(&calls, "its manifest is synced", |line| line.starts_with("fsync(") && line.contains(".manifest>"));
+        place_of(&calls, "its manifest is written", |line| line.starts_with("write(") && line.contains(".manifest>"));
     let (tenancy, _, args) = ready(Acting::Token, ENOUGH);
     let stopped = stopped_after(&tenancy.place, "a", &as_words(&args), &calls[manifest].0).expect("it is met there");
     let over = || tenancy.says("reader", "lease status", 0)["state"] == "expired";
