@@ -120,7 +120,8 @@ impl Worktree {
         };
         let new = self.restores().join(&tree);
         let Some(ino) = inode_of(&new).at("look at", &new, "")? else {
-            return Err(Error::new(ErrorKind::Busy, format!("{} was removed meanwhile", new.display())));
+            let gone = Error::new(ErrorKind::Busy, format!("{} was removed meanwhile", new.display()));
+            return self.stopped(gone, token);
         };
         // That took a while: what was written since isn't saved anywhere.
         if let Some(before) = &before {
@@ -131,9 +132,10 @@ impl Worktree {
             }
         }
         // Its `..` changes when it is put in place.
-        may_write(&new).at("move", &new, "").map_err(|error| {
-            error.hint("nothing was changed; the directory itself can't be written to in that snapshot")
-        })?;
+        if let Err(error) = may_write(&new).at("move", &new, "") {
+            let hint = "nothing was changed; the directory itself can't be written to in that snapshot";
+            return self.stopped(error.hint(hint), token);
+        }
         let decided = match self.decide_restore(token, id, &tree, ino) {
             Ok(Ok(decided)) => decided,
             Ok(Err(refusal)) => return Ok(Restoring::Denied(Box::new(refusal))),
