@@ -4,18 +4,10 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::id::SnapshotId;
 use super::lineage::{Lineage, Node};
-use super::members::{Members, id, said, time};
-use crate::lease::json::Ordered;
-use crate::time::{millis_between, show_wall};
-
-/// The version of the file of a plan.
-const VERSION: u64 = 1;
-/// No file of a plan is longer: that is half a million snapshots.
-pub const PLAN_BYTES_MAX: usize = 64 << 20;
+use crate::time::millis_between;
 
 /// What is to stay beside what must. With either of them having come before another one is no reason to stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,17 +74,6 @@ pub struct Plan {
     pub candidates: Vec<Node>,
     /// What stays.
     pub kept: Vec<Kept>,
-}
-
-/// A plan as it was written down: what it said then. Whoever carries it out makes a new one first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noted {
-    /// Which plan.
-    pub plan_id: String,
-    /// When it was made.
-    pub created_at: Timestamp,
-    /// What was to go.
-    pub to_delete: Vec<SnapshotId>,
 }
 
 impl Retention {
@@ -168,41 +149,5 @@ impl Plan {
     /// So many stay for this reason.
     pub fn kept_by(&self, why: Why) -> usize {
         self.kept.iter().filter(|kept| kept.why == why).count()
-    }
-
-    /// As a file: the members of both schemas of `jvs`, and why each one stays.
-    pub fn to_bytes(&self, plan_id: &str, created_at: Timestamp, retention: Retention) -> Vec<u8> {
-        let to_delete: Vec<&str> = self.candidates.iter().map(|node| node.id.as_str()).collect();
-        let kept: Vec<&str> = self.kept.iter().map(|kept| kept.id.as_str()).collect();
-        let why: Vec<Value> =
-            self.kept.iter().map(|kept| json!({"snapshot_id": kept.id.as_str(), "why": kept.why.as_str()})).collect();
-        let Retention { keep_last, keep_within_ms } = retention;
-        let members = [
-            ("version", VERSION.into()),
-            ("plan_id", plan_id.into()),
-            ("created_at", show_wall(created_at).into()),
-            ("candidate_count", self.candidates.len().into()),
-            ("protected_by_pin", self.kept_by(Why::Pin).into()),
-            ("protected_by_lineage", self.kept_by(Why::Lineage).into()),
-            ("deletable_bytes_estimate", self.bytes().into()),
-            ("to_delete", to_delete.into()),
-            ("protected_set", kept.into()),
-            ("kept", why.into()),
-            ("retention", json!({"keep_last": keep_last, "keep_within_ms": keep_within_ms})),
-        ];
-        Ordered(members.into()).to_bytes()
-    }
-}
-
-impl Noted {
-    /// From the file of a plan, ours or that of `jvs`; the text says what is wrong.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let members = Members::parse_within(bytes, PLAN_BYTES_MAX)?;
-        members.check_version(VERSION)?;
-        Ok(Self {
-            plan_id: members.must("plan_id", said)?,
-            created_at: members.must("created_at", time)?,
-            to_delete: members.may("to_delete", |ids| ids.as_array()?.iter().map(id).collect())?.unwrap_or_default(),
-        })
     }
 }

@@ -16,12 +16,7 @@ pub(super) struct Members(pub(super) Map<String, Value>);
 impl Members {
     /// Of the object that a file is.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        Self::parse_within(bytes, RECORD_BYTES_MAX)
-    }
-
-    /// The same of a file that may be longer.
-    pub(super) fn parse_within(bytes: &[u8], bytes_max: usize) -> Result<Self, String> {
-        if bytes.len() > bytes_max {
+        if bytes.len() > RECORD_BYTES_MAX {
             return Err("it is too long".into());
         }
         if bytes.trim_ascii().is_empty() {

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use lokt_core::snapshot::gc::{Noted, Plan, Retention, Roots, Why, plan};
+use lokt_core::snapshot::gc::{Plan, Retention, Roots, Why, plan};
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::lineage::{Lineage, Node};
 use lokt_core::time::plus_millis;
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use super::one::{at, id};
 
@@ -144,36 +143,6 @@ fn clocks_that_are_behind_make_nothing_old() {
         at(BEGIN),
     );
     assert_eq!(plan.kept_by(Why::KeepWithin), 7);
-}
-
-#[test]
-fn a_plan_is_written_down() {
-    let retention = Retention { keep_last: Some(2), keep_within_ms: None };
-    let roots = Roots { heads: ids(&[8]), pins: ids(&[2]), ..Roots::default() };
-    let bytes = plan(&two_worktrees(), retention, &roots, now()).to_bytes("plan-1", now(), retention);
-    let members: Value = serde_json::from_slice(&bytes).expect("JSON");
-    let kept = [(2, "pin"), (5, "keep_last"), (6, "keep_last"), (7, "keep_last"), (8, "head")];
-    let expected = json!({
-        "version": 1,
-        "plan_id": "plan-1",
-        "created_at": "2026-11-15T18:00:10Z",
-        "candidate_count": 2,
-        "protected_by_pin": 1,
-        "protected_by_lineage": 0,
-        "deletable_bytes_estimate": 200,
-        "to_delete": [id(3).as_str(), id(4).as_str()],
-        "protected_set": kept.map(|(number, _)| id(number).to_string()),
-        "kept": kept.map(|(number, why)| json!({"snapshot_id": id(number).as_str(), "why": why})),
-        "retention": {"keep_last": 2, "keep_within_ms": null},
-    });
-    assert_eq!(members, expected);
-    let noted = Noted { plan_id: "plan-1".into(), created_at: now(), to_delete: vec![id(3), id(4)] };
-    assert_eq!(Noted::parse(&bytes), Ok(noted.clone()));
-    let theirs = br#"{"plan_id":"plan-1","created_at":"2026-11-15T18:00:10Z","protected_set":[],"to_delete":null,"estimated_bytes":0}"#;
-    assert_eq!(Noted::parse(theirs), Ok(Noted { to_delete: vec![], ..noted }));
-    for bad in ["", "{}", r#"{"plan_id":"p","created_at":"2026-11-15T18:00:10Z","to_delete":["../x"]}"#] {
-        assert!(Noted::parse(bad.as_bytes()).is_err(), "{bad}");
-    }
 }
 
 proptest! {

@@ -26,13 +26,7 @@ impl Worktree {
     }
 
     pub(crate) fn make_staging(&self) -> Result<(), Error> {
-        for dir in ["staging", &self.staging_dir()] {
-            match self.repo.disk.make_dir(dir) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                done => done.at("make", &self.repo.path, dir)?,
-            }
-        }
-        Ok(())
+        ["staging", &self.staging_dir()].into_iter().try_for_each(|dir| self.repo.make_place(dir))
     }
 
     /// Copies `source`, and syncs the copy.

@@ -7,7 +7,7 @@ use lokt_core::fnv::fnv1a_64;
 use lokt_core::lease::config;
 use lokt_core::lease::policy::PolicyWish;
 
-use super::FILE_MODE;
+use super::{FILE_MODE, Repository};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Disk, Entry};
 use crate::sys::machine::Machine;
@@ -83,6 +83,17 @@ pub(super) fn read(disk: &dyn Disk, path: &Path, name: &str) -> Result<Option<Ve
 
 pub(super) fn damaged(path: &Path, name: &str, what: &str) -> Error {
     Error::new(ErrorKind::Damaged, format!("{} {what}", path.join(name).display()))
+}
+
+impl Repository {
+    /// Replaces a small file of `.jvs`, durably.
+    pub(crate) fn replace_file(&self, dir: &str, path: &str, bytes: &[u8]) -> Result<(), Error> {
+        let temp = format!("{dir}/.lokt-{:032x}.tmp", self.random()?);
+        let written = self.disk.create_as(&temp, bytes, FILE_MODE).and_then(|file| file.sync());
+        let replaced = written.and_then(|()| self.disk.rename(&temp, path));
+        replaced.inspect_err(|_| drop(self.disk.remove(&temp))).at("write", &self.path, path)?;
+        self.disk.sync_dir(dir).at("sync", &self.path, dir)
+    }
 }
 
 /// Puts a whole, synced file there, unless something is there: then false. The directory isn't synced yet.

@@ -48,10 +48,7 @@ impl Repository {
             return Ok(false);
         }
         for dir in DIRS {
-            match disk.make_dir(dir) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                done => done.at("make", &self.path, dir)?,
-            }
+            self.make_place(dir)?;
         }
         let main = LockName::new(MAIN).expect("it is a good name");
         // The files of somebody who begins to use this are theirs already.

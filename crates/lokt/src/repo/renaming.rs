@@ -18,7 +18,7 @@ use super::discovery::WORKTREES;
 use super::kept::go_on_above;
 use super::leased::{Asked, Leased};
 use super::worktrees::{config_file, is_reserved, is_same, metadata};
-use super::{Changing, FILE_MODE, MAIN, Repository};
+use super::{Changing, MAIN, Repository};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::{Worktree, audit};
 use crate::locks::Said;
@@ -179,12 +179,7 @@ impl Repository {
 
     /// Replaces a configuration, durably.
     pub(crate) fn replace_config(&self, name: &LockName, config: &WorktreeConfig) -> Result<(), Error> {
-        let (dir, file) = (metadata(name), config_file(name));
-        let temp = format!("{dir}/.lokt-{:032x}.tmp", self.random()?);
-        let written = self.disk.create_as(&temp, &config.to_bytes(), FILE_MODE).and_then(|file| file.sync());
-        let replaced = written.and_then(|()| self.disk.rename(&temp, &file));
-        replaced.inspect_err(|_| drop(self.disk.remove(&temp))).at("write", &self.path, &file)?;
-        self.disk.sync_dir(&dir).at("sync", &self.path, &dir)
+        self.replace_file(&metadata(name), &config_file(name), &config.to_bytes())
     }
 
     /// Tells the audit log.

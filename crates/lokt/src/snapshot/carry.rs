@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use lokt_core::snapshot::ignore::Ignore;
+use lokt_core::snapshot::ignore::{IGNORE_BYTES_MAX, IGNORE_FILE, Ignore};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, mkdirat, openat, renameat, renameat_with,
     statat,
@@ -12,11 +12,6 @@ use rustix::fs::{
 use rustix::io::{Errno, read, retry_on_intr};
 
 use crate::tree::{READABLE, open_beneath};
-
-/// The file that says what is ignored, in the root of a worktree.
-pub(crate) const IGNORE_FILE: &str = ".lokt-ignore";
-/// No such file is longer.
-const IGNORE_BYTES_MAX: usize = 1 << 20;
 
 /// What a worktree says is to be ignored.
 pub(crate) fn ignored_in(root: &Path) -> io::Result<Ignore> {

@@ -19,7 +19,7 @@ use super::catalog::{BYTES_MAX, Catalog};
 use super::places::{DESCRIPTORS, SNAPSHOTS, TOMBSTONES, descriptor_file, manifest_file, receipt_file};
 use crate::error::{At as _, Error};
 use crate::locks::Said;
-use crate::repo::{FILE_MODE, MAIN, Repository, TRASH};
+use crate::repo::{MAIN, Repository, TRASH};
 use crate::sys::disk::Entry;
 use crate::sys::look::look;
 use crate::sys::payload;
@@ -209,15 +209,6 @@ impl Repository {
             bytes,
         };
         self.replace_file(TOMBSTONES, &path, &tombstone.to_bytes())
-    }
-
-    /// Replaces a small file of `.jvs`, durably.
-    pub(crate) fn replace_file(&self, dir: &str, path: &str, bytes: &[u8]) -> Result<(), Error> {
-        let temp = format!("{dir}/.lokt-{:032x}.tmp", self.random()?);
-        let written = self.disk.create_as(&temp, bytes, FILE_MODE).and_then(|file| file.sync());
-        let replaced = written.and_then(|()| self.disk.rename(&temp, path));
-        replaced.inspect_err(|_| drop(self.disk.remove(&temp))).at("write", &self.path, path)?;
-        self.disk.sync_dir(dir).at("sync", &self.path, dir)
     }
 
     /// Deletes what is in the trash for long enough, or everything.
