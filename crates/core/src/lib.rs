@@ -22,6 +22,7 @@
 //! | [`ledger`] | events, claims and the chain over them |
 //! | [`lease`] | worktree leases: their records, chain and time |
 //! | [`snapshot`] | whole trees: their files, lineage and what may go |
+//! | [`history`] | what processes did, written down, and whether every promise held |
 //! | [`duration`] | durations as people type and read them |
 #![no_std]
 
@@ -37,6 +38,7 @@ pub mod denial;
 pub mod duration;
 pub mod fnv;
 pub mod guard;
+pub mod history;
 pub mod hold;
 pub mod lease;
 pub mod ledger;

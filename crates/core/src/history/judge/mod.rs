@@ -1,0 +1,22 @@
+//! Which promises were broken. Each judge takes a whole history, in any order, and gives what it found, one sentence each.
+//!
+//! | judge | promise |
+//! | --- | --- |
+//! | [`overlaps`] | one-holder |
+//! | [`tokens`] | token-order |
+//! | [`line`](line()) | in-order |
+//! | [`lost_updates`] | what a lock is for, whatever the clocks say |
+//! | [`ledger`](ledger()) | no-overwrite: numbers are given once, in the order of the appends |
+
+mod ledger;
+mod line;
+mod numbers;
+mod overlaps;
+mod tokens;
+mod updates;
+
+pub use ledger::{Append, LedgerFault, ledger};
+pub use line::{OutOfTurn, line};
+pub use overlaps::{Overlap, overlaps};
+pub use tokens::{TokenFault, tokens};
+pub use updates::{LostUpdate, Register, Write, lost_updates, registers};

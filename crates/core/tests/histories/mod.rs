@@ -1,0 +1,3 @@
+mod innocent;
+mod planted;
+mod sentences;

@@ -1,0 +1,116 @@
+//! One fault, planted in a history of a lock that works: the judge of its kind finds it.
+
+use lokt_core::history::{Deed, Entry, judge};
+use proptest::prelude::*;
+
+use super::innocent::{Dice, working_lock};
+
+fn indices(history: &[Entry], wanted: impl Fn(&Entry) -> bool) -> Vec<usize> {
+    (0..history.len()).filter(|index| wanted(&history[*index])).collect()
+}
+
+fn one_of(dice: &mut Dice, from: &[usize]) -> usize {
+    from[usize::try_from(dice.below(from.len() as u64)).expect("it is small")]
+}
+
+/// Holds of `hot` that said how they ended, as indices of their first and last entry.
+fn whole_holds(history: &[Entry]) -> Vec<(usize, usize)> {
+    let is_hot = |deed: &Deed| matches!(deed, Deed::Entered { name, .. } if name == "hot");
+    let left = |entered: usize| {
+        let who = history[entered].who;
+        let mut later = (entered..history.len()).filter(|index| history[*index].who == who);
+        later.find(|index| matches!(&history[*index].deed, Deed::Left { name } if name == "hot"))
+    };
+    indices(history, |entry| is_hot(&entry.deed)).into_iter().filter_map(|at| Some((at, left(at)?))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+    #[test]
+    fn somebody_inside_of_anothers_hold_is_found(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 2_000);
+        let holds = whole_holds(&history);
+        prop_assume!(!holds.is_empty());
+        let (entered, left) = holds[usize::try_from(seed % holds.len() as u64).expect("it is small")];
+        let at = history[entered].at.midpoint(history[left].at);
+        prop_assume!(at > history[entered].at && at + 1 < history[left].at);
+        let intruder = 1_000_000;
+        let name = String::from("hot");
+        history.push(Entry { at, who: intruder, deed: Deed::Entered { name: name.clone(), token: None, until: None } });
+        history.push(Entry { at: at + 1, who: intruder, deed: Deed::Left { name } });
+        let found = judge::overlaps(&history);
+        prop_assert!(found.iter().any(|overlap| overlap.second.who == intruder), "two were inside: {found:?}");
+    }
+
+    #[test]
+    fn a_token_that_is_given_twice_or_too_small_is_found(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 2_000);
+        let mut dice = Dice(seed);
+        let entered = indices(&history, |entry| matches!(entry.deed, Deed::Entered { .. }));
+        prop_assume!(entered.len() > 10);
+        let first = entered[0];
+        let Deed::Entered { token: given, .. } = history[first].deed.clone() else { unreachable!("it was looked for") };
+        // Late enough to have asked after the first was known.
+        let later = one_of(&mut dice, &entered[8..]);
+        let Deed::Entered { token, .. } = &mut history[later].deed else { unreachable!("it was looked for") };
+        *token = given;
+        let found = judge::tokens(&history, |_| "");
+        prop_assert!(!found.is_empty(), "a token was given twice, and the second time too late");
+        let apart = judge::tokens(&history, |name| name);
+        prop_assert!(apart.len() <= found.len(), "counters that aren't shared are judged one by one");
+    }
+
+    #[test]
+    fn whoever_overtakes_the_line_is_found(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 2_000);
+        let end = history.last().map_or(0, |entry| entry.at) + 1_000;
+        let name = || String::from("new");
+        let told = [
+            (1, 0, Deed::Asked { name: name() }),
+            (1, 1, Deed::InLine { name: name() }),
+            (2, 2, Deed::Asked { name: name() }),
+            (2, 3, Deed::Entered { name: name(), token: None, until: None }),
+            (2, 4, Deed::Left { name: name() }),
+            (1, 5, Deed::Entered { name: name(), token: None, until: None }),
+        ];
+        history.extend(told.into_iter().map(|(who, after, deed)| Entry { at: end + after, who: 1_000_000 + who, deed }));
+        let found = judge::line(&history);
+        prop_assert_eq!(found.len(), 1, "one overtook one: {:?}", found);
+        prop_assert_eq!(found[0].early.who, 1_000_002);
+        history.push(Entry { at: end + 2, who: 1_000_001, deed: Deed::Stopped });
+        prop_assert!(judge::line(&history).is_empty(), "who is stopped is passed over");
+    }
+
+    #[test]
+    fn an_update_that_was_lost_is_found(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 2_000);
+        let writes = indices(&history, |entry| matches!(entry.deed, Deed::Wrote { .. }));
+        prop_assume!(writes.len() > 2);
+        let (before, after) = (writes[writes.len() - 2], writes[writes.len() - 1]);
+        let Deed::Wrote { seen: stale, .. } = history[before].deed else { unreachable!("it was looked for") };
+        let Deed::Wrote { seen, .. } = &mut history[after].deed else { unreachable!("it was looked for") };
+        *seen = stale;
+        let found = judge::lost_updates(&history);
+        prop_assert_eq!(found.len(), 1, "one update is lost: {:?}", found);
+        let Deed::Wrote { taken, .. } = &mut history[after].deed else { unreachable!("it was looked for") };
+        *taken = false;
+        prop_assert!(judge::lost_updates(&history).is_empty(), "what was refused isn't lost");
+    }
+
+    #[test]
+    fn numbers_of_a_ledger_that_are_given_twice_too_small_or_moved_are_found(seed in any::<u64>()) {
+        let history = working_lock(seed, 2_000);
+        let appended = indices(&history, |entry| matches!(entry.deed, Deed::Appended { .. }));
+        prop_assume!(appended.len() > 4);
+        let (first, last) = (appended[0], appended[appended.len() - 1]);
+        let with = |index: usize, new: u64| {
+            let mut changed = history.clone();
+            let Deed::Appended { number, .. } = &mut changed[index].deed else { unreachable!("it was looked for") };
+            *number = new;
+            judge::ledger(&changed)
+        };
+        prop_assert!(!with(first, 1_000_000).is_empty(), "the first number is greater than later ones");
+        prop_assert!(!with(last, 1).is_empty(), "the last number is that of the first");
+    }
+}

@@ -1,0 +1,174 @@
+//! Small histories by hand: the edges of each judge, and what it says.
+
+use lokt_core::history::{Deed, Entry, figures, judge};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn entry(at: u64, who: u64, deed: Deed) -> Entry {
+    Entry { at, who, deed }
+}
+
+fn asked(at: u64, who: u64) -> Entry {
+    entry(at, who, Deed::Asked { name: "x".into() })
+}
+
+fn in_line(at: u64, who: u64) -> Entry {
+    entry(at, who, Deed::InLine { name: "x".into() })
+}
+
+fn entered(at: u64, who: u64, token: u64, until: Option<u64>) -> Entry {
+    entry(at, who, Deed::Entered { name: "x".into(), token: Some(token), until })
+}
+
+fn left(at: u64, who: u64) -> Entry {
+    entry(at, who, Deed::Left { name: "x".into() })
+}
+
+fn wrote(at: u64, who: u64, seen: u64, taken: bool) -> Entry {
+    entry(at, who, Deed::Wrote { register: "r".into(), token: None, seen, made: seen + 1, taken })
+}
+
+#[test]
+fn an_overlap_is_one_sentence_with_everybody_in_it() {
+    let history =
+        [entered(SECOND, 1, 7, None), entered(SECOND + 500_000, 2, 8, None), left(2 * SECOND, 1), left(3 * SECOND, 2)];
+    let found: Vec<String> = judge::overlaps(&history).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        ["x: 2 (token 8) entered at 1.000500 s, while 1 (token 7) was inside, from 1.000000 s to 2.000000 s"]
+    );
+}
+
+#[test]
+fn whoever_enters_when_the_other_leaves_overlaps_nobody() {
+    let history = [entered(10, 1, 1, None), left(20, 1), entered(20, 2, 2, None), left(30, 2)];
+    assert!(judge::overlaps(&history).is_empty(), "leaving was written before, entering after");
+}
+
+#[test]
+fn a_long_hold_is_remembered_past_short_ones() {
+    let history = [
+        entered(10, 1, 1, None),
+        entered(20, 2, 2, None),
+        left(30, 2),
+        entered(40, 3, 3, None),
+        left(50, 3),
+        left(60, 1),
+    ];
+    assert_eq!(judge::overlaps(&history).len(), 2, "both entered while the first was inside");
+}
+
+#[test]
+fn a_lease_that_is_over_is_no_hold_for_certain() {
+    let expired = [entered(10, 1, 1, Some(15)), entered(20, 2, 2, None), left(30, 2), left(40, 1)];
+    assert!(judge::overlaps(&expired).is_empty(), "whoever is late is what tokens are for");
+    let running = [entered(10, 1, 1, Some(25)), entered(20, 2, 2, None), left(30, 2), left(40, 1)];
+    assert_eq!(judge::overlaps(&running).len(), 1, "it had a lease when the other entered");
+}
+
+#[test]
+fn a_killed_holder_was_inside_until_its_last_words() {
+    let killed = |last: u64| {
+        let history = [
+            entered(10, 1, 1, None),
+            wrote(last, 1, 0, true),
+            entered(20, 2, 2, None),
+            left(30, 2),
+            entry(40, 1, Deed::Killed),
+        ];
+        judge::overlaps(&history).len()
+    };
+    assert_eq!(killed(15), 0, "nobody knows when it died, and the other entered after its last words");
+    assert_eq!(killed(25), 1, "it wrote while the other was inside");
+}
+
+#[test]
+fn tokens_that_were_asked_for_at_the_same_time_may_come_in_any_order() {
+    let crossed = [asked(10, 1), asked(11, 2), entered(20, 1, 5, None), left(21, 1), entered(30, 2, 4, None)];
+    assert!(judge::tokens(&crossed, |_| "").is_empty(), "both were asked for before either was known");
+    let late = [asked(10, 1), entered(20, 1, 5, None), left(21, 1), asked(25, 2), entered(30, 2, 4, None)];
+    let found: Vec<String> = judge::tokens(&late, |_| "").iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "2 (token 4) of x asked at 0.000000 s and got a smaller token than 1 (token 5) of x, which was inside by 0.000000 s"
+        ]
+    );
+}
+
+#[test]
+fn a_free_lock_that_was_left_alone_for_two_seconds_may_be_taken_out_of_turn() {
+    let overtaken = |left_at: u64, at: u64| {
+        let history = [
+            entered(1, 9, 1, None),
+            asked(10, 1),
+            in_line(20, 1),
+            asked(30, 2),
+            left(left_at, 9),
+            entered(at, 2, 2, None),
+            left(at + 1, 2),
+            entered(at + 2, 1, 3, None),
+        ];
+        judge::line(&history).len()
+    };
+    assert_eq!(overtaken(SECOND, SECOND + 10), 1, "the first in line was passed at once");
+    assert_eq!(overtaken(SECOND, 3 * SECOND), 0, "the first in line left it alone");
+}
+
+#[test]
+fn two_who_asked_before_either_was_in_line_have_no_order() {
+    let history = [
+        asked(10, 1),
+        asked(20, 2),
+        in_line(30, 1),
+        in_line(31, 2),
+        entered(40, 2, 1, None),
+        left(41, 2),
+        entered(50, 1, 2, None),
+    ];
+    assert!(judge::line(&history).is_empty());
+}
+
+#[test]
+fn what_a_killed_writer_did_not_tell_is_explained_by_its_death() {
+    let told = [wrote(1, 1, 0, true), wrote(2, 2, 2, true), wrote(3, 3, 3, false)];
+    let register = &judge::registers(&told)[0];
+    assert_eq!((register.acknowledged, register.refused, register.unexplained), (2, 1, 1), "who made it 2?");
+    let mut killed = told.to_vec();
+    killed.push(entry(4, 9, Deed::Killed));
+    assert_eq!(judge::registers(&killed)[0].unexplained, 0, "whoever was killed may have");
+}
+
+#[test]
+fn a_repeated_append_is_one_and_its_number_stays() {
+    let appending = |at, key: &str| entry(at, 1, Deed::Appending { ledger: "l".into(), key: key.into() });
+    let appended = |at, key: &str, number| entry(at, 1, Deed::Appended { ledger: "l".into(), key: key.into(), number });
+    let repeated = [
+        appending(1, "a"),
+        appended(2, "a", 1),
+        appending(3, "b"),
+        appended(4, "b", 2),
+        appending(5, "a"),
+        appended(6, "a", 1),
+    ];
+    assert!(judge::ledger(&repeated).is_empty(), "the same append may be told twice");
+    let moved = [appending(1, "a"), appended(2, "a", 1), appending(5, "a"), appended(6, "a", 3)];
+    assert_eq!(judge::ledger(&moved).len(), 1, "it was appended twice");
+}
+
+#[test]
+fn a_hand_over_is_measured_from_leaving_to_the_entry_of_whoever_waited() {
+    let history = [
+        asked(1, 1),
+        entered(5, 1, 1, None),
+        asked(6, 2),
+        left(10, 1),
+        entered(13, 2, 2, None),
+        left(20, 2),
+        asked(30, 3),
+        entered(33, 3, 3, None),
+    ];
+    let told = figures(&history);
+    assert_eq!((told.holds, told.hand_offs, told.hand_over.max), (3, 1, 3), "the third wasn't waiting");
+    assert_eq!((told.wait.count, told.wait.max), (3, 7));
+}
