@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lokt_testkit::chronicle::{Ack, Chronicle, Deed, note, number_of, said};
 use lokt_testkit::swarm::{Ended, now_ms, pause, put};
+use lokt_testkit::tally::{self, Trial};
 
 const LOKT: &str = env!("CARGO_BIN_EXE_lokt");
 
@@ -41,6 +42,7 @@ fn run(chronicle: &Chronicle, owner: &str, args: &[&str], kill_after: Option<Dur
     let mut child = command.spawn().expect("it starts");
     if let Some(after) = kill_after {
         pause(after);
+        tally::count(Trial::Kill);
         child.kill().expect("it is ours");
     }
     let output = child.wait_with_output().expect("it is our child");

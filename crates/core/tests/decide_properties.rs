@@ -7,6 +7,10 @@
 mod common {
     pub(crate) mod arbitrary;
 }
+/// The figures of docs/guarantees.md. The testkit depends on this crate, so its file is included.
+#[path = "../../testkit/src/tally.rs"]
+#[expect(dead_code, unreachable_pub, reason = "it has more than properties need, and others use it, too")]
+mod tally;
 mod sim {
     pub(crate) mod act;
     pub(crate) mod ledger;
@@ -41,6 +45,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 fn run(shared: bool, steps: &[Step]) {
+    tally::count(tally::Trial::Case);
     let mut world = World::new(shared);
     for step in steps {
         world.run(step);
@@ -156,7 +161,10 @@ fn any_question() -> impl Strategy<Value = Question> {
         let (me, intent) = (any_asker(&hold), any_intent(&hold));
         (Just(hold), me, any_liveness(), any_moment(), 0_usize..2, intent)
     })
-    .prop_map(|(hold, me, liveness, now, ahead, intent)| Question { hold, me, liveness, now, ahead, intent })
+    .prop_map(|(hold, me, liveness, now, ahead, intent)| {
+        tally::count(tally::Trial::Case);
+        Question { hold, me, liveness, now, ahead, intent }
+    })
 }
 
 /// A question about a hold of this boot whose parts all have their clock readings: the wall clock has no say.

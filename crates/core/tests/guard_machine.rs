@@ -3,6 +3,10 @@
 mod common {
     pub(crate) mod holds;
 }
+/// The figures of docs/guarantees.md. The testkit depends on this crate, so its file is included.
+#[path = "../../testkit/src/tally.rs"]
+#[expect(dead_code, unreachable_pub, reason = "it has more than properties need, and others use it, too")]
+mod tally;
 mod guarded {
     mod ahead;
     pub(crate) mod books;
@@ -112,6 +116,7 @@ fn any_manners() -> impl Strategy<Value = Manners> {
 }
 
 fn live_through(mut watched: Watched, choices: Vec<Choice>) -> Verdict {
+    tally::count(tally::Trial::Case);
     for choice in choices {
         let (at, mut event) = choice.which.get(&possible(&watched)).clone();
         let lingers = matches!(watched.books.command, Command::Lingers(_));

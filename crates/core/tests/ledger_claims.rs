@@ -1,5 +1,9 @@
 //! Claims, row by row: what events of both families mean, what is decided about them, and which events that becomes.
 
+/// The figures of docs/guarantees.md. The testkit depends on this crate, so its file is included.
+#[path = "../../testkit/src/tally.rs"]
+#[expect(dead_code, unreachable_pub, reason = "it has more than properties need, and others use it, too")]
+mod tally;
 mod claims {
     pub(crate) mod book;
     mod properties;

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use lokt_model::ledger::{Appends, Bounds, survey};
+use lokt_testkit::tally::{self, Trial};
 
 #[test]
 fn all_promises_hold_beside_more_writers() {
     for bounds in Bounds::LONG {
         let survey = survey(Appends::new(bounds), 2);
+        tally::add(Trial::State, survey.states);
         // Past the test's own capture: the number of states is what this test is asked for.
         writeln!(io::stdout(), "{bounds}: {survey}").expect("stdout is open");
         assert!(survey.complete, "every state was looked at");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use lokt_model::line::{Bounds, COMES_TO_REST, Flaw, Queue, Survey, Trail, hunt, survey};
+use lokt_testkit::tally::{self, Trial};
 
 const THREADS: usize = 2;
 
@@ -14,6 +15,7 @@ fn say(line: &str) {
 
 fn surveyed(model: Queue) -> Survey {
     let survey = survey(model, THREADS);
+    tally::add(Trial::State, survey.states);
     say(&format!("{}: {survey}", model.bounds));
     assert!(survey.complete, "every state was looked at");
     survey

@@ -14,6 +14,8 @@ use lokt::sys::bell::Bell;
 use lokt::sys::changes::Changes;
 use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
 
+use crate::tally::{self, Trial};
+
 /// What happens at the chosen call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -82,6 +84,9 @@ impl FaultDisk {
 impl Plan {
     fn step(&self) -> Step {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        if call == self.at {
+            tally::count(Trial::Fault);
+        }
         match self.fault {
             Fault::DieBefore if call >= self.at => Step::Fail(dead()),
             Fault::DieAfter if call > self.at => Step::Fail(dead()),

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cmd::Place;
 use crate::swarm::wait_until;
+use crate::tally::{self, Trial};
 
 /// Nothing that a test waits for takes this long, unless it never comes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,6 +65,7 @@ impl Relative {
     /// `SIGKILL`. It may be gone before, or take a moment.
     pub fn kill(&self) {
         if self.lives() {
+            tally::count(Trial::Kill);
             self.signal(Signal::KILL);
         }
     }

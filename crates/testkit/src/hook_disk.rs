@@ -8,6 +8,8 @@ use lokt::sys::bell::Bell;
 use lokt::sys::changes::Changes;
 use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
 
+use crate::tally::{self, Trial};
+
 /// Called before each call that changes or looks at a path, with the call's name and its first path. An error is the call's answer.
 pub type Hook = dyn Fn(&str, &str) -> io::Result<()> + Send + Sync;
 
@@ -20,6 +22,8 @@ pub struct HookDisk {
 impl HookDisk {
     /// `inner`, with `hook` before its calls.
     pub fn new(inner: Arc<dyn Disk>, hook: Arc<Hook>) -> Self {
+        // What is done is the hook's business; it is done once for each disk that a test makes.
+        tally::count(Trial::Fault);
         Self { inner, hook }
     }
 }

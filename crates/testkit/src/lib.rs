@@ -17,6 +17,7 @@
 //! | [`tenancy`] | a repository whose leases many real processes want |
 //! | [`mounted`] | file systems of a test's own |
 //! | [`trees`] | trees with one of everything, and what is in one |
+//! | [`tally`] | counts what was done to lokt |
 //! | [`judge`] | reads their history and says which promise was broken |
 
 pub mod chronicle;
@@ -33,5 +34,6 @@ pub mod session;
 pub mod storm;
 pub mod strace;
 pub mod swarm;
+pub mod tally;
 pub mod tenancy;
 pub mod trees;

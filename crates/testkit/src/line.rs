@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::swarm::{Ended, wait_until};
+use crate::tally::{self, Trial};
 
 /// Long enough for anything that isn't stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,6 +61,7 @@ impl Process {
 
     /// Stops it, and sees to it that it has stopped.
     pub fn stop(&self) {
+        tally::count(Trial::Stop);
         self.signal(Signal::STOP);
         assert!(wait_until(PATIENCE, || self.state() == Some('T')), "{} stops", self.what);
     }
@@ -126,6 +128,7 @@ impl Process {
 
     /// Kills it, and nothing that it started.
     pub fn kill(&mut self) {
+        tally::count(Trial::Kill);
         self.signal(Signal::KILL);
         assert!(self.ends_within(PATIENCE), "{} can be killed", self.what);
     }

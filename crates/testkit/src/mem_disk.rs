@@ -17,6 +17,8 @@ use lokt::sys::disk::{
     Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock, Unnamed,
 };
 
+use crate::tally::{self, Trial};
+
 /// ext4's magic number.
 const EXT4: u64 = 0xef53;
 
@@ -80,6 +82,7 @@ impl MemDisk {
 
     /// The power goes; the disk is mounted again.
     pub fn power_cut(&self, cut: PowerCut) {
+        tally::count(Trial::Cut);
         self.drop_locks();
         let mut state = self.state();
         state.mount_id += 1;

@@ -24,6 +24,7 @@ use self::verdict::{Audit, judge_journal, judge_run};
 use crate::cmd::Place;
 use crate::judge::read_audit;
 use crate::swarm::{Ended, pause, wait_until};
+use crate::tally::{self, Trial};
 
 /// The section. Whoever finds the witness locked looks who has it: a process that is on its way out of the kernel has done all it will do.
 const SECTION: &str = r#"
@@ -192,6 +193,8 @@ pub fn storm(place: &Place, weather: &Weather, seed: u64) -> Result<Tally, Strin
     let (runs, hung) = storm.rage(seed);
     let mut broken = hung;
     let tally = storm.aftermath(&runs, &mut broken);
+    tally::add(Trial::Kill, tally.guards_killed + tally.cut_short);
+    tally::add(Trial::Stop, tally.stops);
     broken.extend(sweep(place, weather.names));
     if broken.is_empty() { Ok(tally) } else { Err(format!("seed {seed}: {tally:?}\n{}", broken.join("\n"))) }
 }

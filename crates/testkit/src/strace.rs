@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cmd::Place;
 use crate::guarding::Guarding;
 use crate::swarm::{Ended, wait_until};
+use crate::tally::{self, Trial};
 
 /// Calls of start-up and exit, at which nothing of ours has begun or everything is over.
 const UNINTERESTING: [&str; 12] = [
@@ -84,11 +85,13 @@ pub fn with_paths(place: &Place, owner: &str, args: &[&str]) -> (Ended, Vec<(Cal
 
 /// Runs `args` as `owner` and kills it at that call.
 pub fn killed_at(place: &Place, owner: &str, args: &[&str], call: &Call) -> Ended {
+    tally::count(Trial::Kill);
     inject(place, owner, args, call, "signal=KILL")
 }
 
 /// Runs `args` as `owner` and delays it before that call.
 pub fn delayed_at(place: &Place, owner: &str, args: &[&str], call: &Call, delay_ms: u64) -> Ended {
+    tally::count(Trial::Stop);
     inject(place, owner, args, call, &format!("delay_enter={}", delay_ms * 1000))
 }
 
@@ -122,7 +125,10 @@ pub fn stopped_after(place: &Place, owner: &str, args: &[&str], call: &Call) -> 
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", strace.id())).unwrap_or_default();
     let pid = children.split_whitespace().next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
     match pid {
-        Some(pid) if said().contains(stopped) => Some(Stopped { strace: Some(strace), pid }),
+        Some(pid) if said().contains(stopped) => {
+            tally::count(Trial::Stop);
+            Some(Stopped { strace: Some(strace), pid })
+        }
         _ => {
             drop(strace.wait_with_output());
             None
@@ -155,6 +161,7 @@ impl Drop for Stopped {
 
 /// Starts `lokt guard ARGS -- COMMAND` as `owner` and kills the guard at that call, which then doesn't happen. Its command isn't touched.
 pub fn guard_killed_at(place: &Place, owner: &str, args: &[&str], command: &[&str], call: &Call) -> Guarding {
+    tally::count(Trial::Kill);
     let inject = injection(call, "signal=KILL");
     Guarding::start(place, owner, &["strace", "-o", "/dev/null", "-e", &inject], args, command)
 }

@@ -124,11 +124,14 @@ where
     let next = || queue.lock().expect("no thread panicked with it").next();
     thread::scope(|scope| {
         for _ in 0..at_once {
-            scope.spawn(|| {
+            // Named as the test is: what they do counts as done by it.
+            let name = thread::current().name().unwrap_or_default().to_owned();
+            let works = || {
                 while let Some(case) = next() {
                     check(case);
                 }
-            });
+            };
+            thread::Builder::new().name(name).spawn_scoped(scope, works).expect("a thread can be had");
         }
     });
 }

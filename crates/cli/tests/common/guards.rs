@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lokt_testkit::swarm::wait_until;
+use lokt_testkit::tally::{self, Trial};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, kill_process};
 
@@ -131,6 +132,7 @@ impl Guard {
             stat.rsplit_once(')').is_some_and(|(_, fields)| fields.starts_with(" T"))
         };
         eventually("it can be stopped outside of the mutex", || {
+            tally::count(Trial::Stop);
             self.signal(Signal::STOP);
             eventually("a stopped process stops", is_stopped);
             let root = File::open(&self.root).expect("the root is there");

@@ -23,6 +23,7 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use jiff::{SignedDuration, Timestamp};
+use lokt_testkit::tally::{self, Trial};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
@@ -503,6 +504,7 @@ impl Sleeper {
 
     /// Kills it and lets it be a zombie.
     pub(crate) fn kill(&mut self) {
+        tally::count(Trial::Kill);
         self.0.kill().expect("it is ours");
         // The kill has arrived when the state says so.
         let pid = self.pid();
@@ -514,6 +516,7 @@ impl Sleeper {
 
     /// Kills it and takes note, so that the pid is free.
     pub(crate) fn end(&mut self) {
+        tally::count(Trial::Kill);
         self.0.kill().expect("it is ours");
         self.0.wait().expect("it is our child");
     }

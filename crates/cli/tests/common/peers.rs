@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lokt_testkit::swarm::wait_until;
+use lokt_testkit::tally::{self, Trial};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -271,12 +272,14 @@ impl Peer {
 
     /// Stops it, wherever it is; it may have ended before.
     fn stop(&self) {
+        tally::count(Trial::Stop);
         kill_process(pid_of(self.pid()), Signal::STOP).expect("it is our child, and we haven't waited for it");
         assert!(wait_until(PATIENCE, || matches!(self.state().as_str(), "T" | "Z")), "{} stops", self.what);
     }
 
     /// Kills it and waits for its end.
     pub(crate) fn dies(mut self) {
+        tally::count(Trial::Kill);
         let mut child = self.child.take().expect("it is waited for once");
         child.kill().expect("it is our child");
         child.wait().expect("it is our child");

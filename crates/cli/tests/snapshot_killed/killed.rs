@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lokt_testkit::strace::{Call, traced};
 use lokt_testkit::swarm::{in_parallel, now_ms, pause};
+use lokt_testkit::tally::{self, Trial};
 use lokt_testkit::tenancy::as_words;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -55,6 +56,7 @@ fn killed_at_random(parent: Option<&Path>, rounds: usize, prepare: fn(&Store)) -
             let began = now_ms();
             let mut child = start(&store);
             pause(Duration::from_millis(dice.below(whole_ms + whole_ms / 10)));
+            tally::count(Trial::Kill);
             child.kill().expect("it is ours");
             if child.wait().expect("it is ours").success() {
                 // It was faster than the one before.
@@ -67,6 +69,7 @@ fn killed_at_random(parent: Option<&Path>, rounds: usize, prepare: fn(&Store)) -
         // One goes on, while somebody clears up after the others.
         let mut running = start(&store);
         pause(Duration::from_millis(dice.below(whole_ms)));
+        tally::count(Trial::Stop);
         let has_stopped = kill_process(pid(&running), Signal::STOP).is_ok();
         store.says("doctor --strict --fix", "beside one that goes on");
         assert!(!has_stopped || kill_process(pid(&running), Signal::CONT).is_ok(), "it is there");

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::book::Book;
+use crate::tally;
 
 const OWNERS: [&str; 3] = ["a", "b", "c"];
 const NODES: [&str; 3] = ["1", "1.1", "1.2"];
@@ -271,6 +272,7 @@ proptest! {
         native in any::<bool>(),
         now in 0..600_u32,
     ) {
+        tally::count(tally::Trial::Case);
         let style = if native { Style::Native } else { Style::Documented };
         let mut table = Table::new(style);
         for (number, event) in (1..).zip(&events) {
@@ -308,6 +310,7 @@ proptest! {
         acts in prop::collection::vec(any_act(), 0..60),
         native in any::<bool>(),
     ) {
+        tally::count(tally::Trial::Case);
         let book = if native { Book::with_nodes(&NODES) } else { Book::new(Style::Documented) };
         let mut play = Play { book, promises: Promises::default(), ms: 0, boots: 0 };
         for act in &acts {

@@ -10,6 +10,7 @@ use lokt_core::time::{Elapsed, Lease, Moment};
 use proptest::prelude::*;
 
 use super::one::{later, leased, neighbour, run_lease};
+use crate::tally;
 
 /// Nothing was found out.
 const NOTHING: Clues = Clues { liveness: Liveness::Unknown, server_ms: None, seen_ms: 0, cache_ms: 0, skew_ms: None };
@@ -241,6 +242,7 @@ fn any_sight() -> impl Strategy<Value = (Record, Moment, Identity, Clues)> {
                 boot_clocks: clocks,
                 ..base
             };
+            tally::count(tally::Trial::Case);
             (record, Moment { boottime_ms: now_ms, ..later(0) }, me, clues)
         },
     )
