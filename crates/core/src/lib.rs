@@ -15,6 +15,7 @@
 //! | [`denial`] | why something was refused |
 //! | [`audit`] | what happened, as a line |
 //! | [`counter`] | tokens that never repeat |
+//! | [`proc`] | what Linux writes about processes, mounts and locks |
 //! | [`pulse`] | who waits and who holds, as a file's content |
 //! | [`mod@line`] | in which order, and who waits for whom |
 //! | [`badges`] | what a process holds, for those it starts |
@@ -45,6 +46,7 @@ pub mod ledger;
 pub mod line;
 pub mod liveness;
 pub mod name;
+pub mod proc;
 pub mod pulse;
 pub mod record;
 pub mod snapshot;

@@ -12,6 +12,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use lokt_core::hold::{Identity, default_agent_id};
 use lokt_core::liveness::Process;
+pub use lokt_core::proc::ProcessStat;
+use lokt_core::proc::{namespace_in, parse_stat, user_name};
 use lokt_core::time::Moment;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -26,32 +28,6 @@ const TIME_NS_INITIAL: u64 = 0xEFFF_FFFA;
 
 /// What one read asks for: more than `/proc` says about a process in one line.
 const PROC_BYTES_MAX: usize = 4096;
-
-/// What the kernel says about a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessStat {
-    /// `R`, `S`, `D`, `T`, `Z`, …; `?` if it runs in a way that can't be told.
-    pub state: char,
-    /// Start time in clock ticks since boot; 0 if it can't be told from here.
-    pub start: i64,
-}
-
-impl ProcessStat {
-    /// May this be the process that started at `start`? What isn't known on either side speaks against nothing.
-    pub fn may_be(self, start: i64) -> bool {
-        start == 0 || self.start == 0 || start == self.start
-    }
-
-    /// A zombie has ended; only its parent hasn't looked yet.
-    pub fn has_ended(self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
-    }
-
-    /// Stopped by a signal or a debugger.
-    pub fn is_stopped(self) -> bool {
-        matches!(self.state, 'T' | 't')
-    }
-}
 
 /// This machine.
 pub trait Machine: Send + Sync {
@@ -112,14 +88,6 @@ pub fn login_name() -> Option<String> {
     // A system without many users has all of them in the first read.
     let start = read_once("/etc/passwd")?;
     if start.len() < PROC_BYTES_MAX { found(&start) } else { found(&fs::read("/etc/passwd").unwrap_or_default()) }
-}
-
-fn user_name(passwd: &str, uid: u32) -> Option<String> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
-    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the module that owns the wall clock")]
@@ -196,19 +164,6 @@ fn exists(pid: i64) -> bool {
     }
 }
 
-/// State, number of threads and start time are the 3rd, 20th and 22nd fields; the 2nd is the command in parentheses and may contain
-/// anything.
-pub(super) fn parse_stat(stat: &str) -> Option<ProcessStat> {
-    let (_, after) = stat.rsplit_once(')')?;
-    let mut fields = after.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    let threads: i64 = fields.nth(16)?.parse().ok()?;
-    let start = fields.nth(1)?.parse().ok()?;
-    // A first thread that ended before the others is shown as a zombie; its process runs on.
-    let state = if state == 'Z' && threads > 1 { '?' } else { state };
-    Some(ProcessStat { state, start })
-}
-
 /// Who this process is on this machine. `owner` and `agent_id` come from the caller's environment.
 pub fn identity(owner: String, agent_id: Option<String>) -> Identity {
     let pid = i64::from(rustix::process::getpid().as_raw_nonzero().get());
@@ -238,30 +193,14 @@ pub(super) fn namespace_of(outer: i64) -> Option<u64> {
     namespace_at(&format!("/proc/{outer}/ns/pid"), "pid")
 }
 
-/// The inode in a link like `pid:[4026531836]`.
+/// The inode of a namespace.
 fn namespace_at(path: &str, kind: &str) -> Option<u64> {
-    let link = fs::read_link(path).ok()?;
-    link.to_str()?.strip_prefix(kind)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
+    namespace_in(fs::read_link(path).ok()?.to_str()?, kind)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_name_with_parentheses_and_spaces_does_not_confuse() {
-        let stat = "42 (a) b (c)) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 777 1 1";
-        assert_eq!(parse_stat(stat), Some(ProcessStat { state: 'S', start: 777 }));
-        assert_eq!(parse_stat(""), None);
-        assert_eq!(parse_stat("42 (x) Z"), None);
-    }
-
-    #[test]
-    fn a_process_whose_first_thread_ended_lives_on_in_the_others() {
-        let stat = |threads| format!("42 (x) Z 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 777 1 1");
-        assert!(parse_stat(&stat(1)).is_some_and(ProcessStat::has_ended), "a zombie has ended");
-        assert!(parse_stat(&stat(2)).is_some_and(|stat| !stat.has_ended()), "its other thread has not");
-    }
 
     #[test]
     fn what_cannot_be_looked_at_exists_if_the_kernel_says_so() {
@@ -277,13 +216,6 @@ mod tests {
         let hidden = ProcessStat { state: '?', start: 0 };
         assert!(hidden.may_be(777) && !hidden.has_ended());
         assert!(!ProcessStat { start: 778, ..hidden }.may_be(777), "another start time is another process");
-    }
-
-    #[test]
-    fn the_owner_is_found_by_uid() {
-        let passwd = "root:x:0:0::/root:/bin/sh\nbroken\nalice:x:1000:1000::/home/alice:/bin/sh\n";
-        assert_eq!(user_name(passwd, 1000).as_deref(), Some("alice"));
-        assert_eq!(user_name(passwd, 7), None);
     }
 
     #[test]

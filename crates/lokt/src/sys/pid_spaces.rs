@@ -8,10 +8,10 @@ use std::fs;
 use std::io;
 
 use lokt_core::liveness::Process;
-
+use lokt_core::proc::{hides_processes, may_have_pid, parse_stat};
 use rustix::io::Errno;
 
-use super::machine::{namespace_of, parse_stat};
+use super::machine::namespace_of;
 
 /// The first pid namespace's inode. Whoever sees a process of it sees all processes.
 pub(crate) const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
@@ -19,7 +19,9 @@ pub(crate) const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
 /// What `/proc` says about the process that is `pid` in the namespace `space` and started at `start` (0: unknown).
 pub(super) fn process_in(space: u64, pid: i64, start: i64) -> Process {
     // Where others' processes are hidden, one that can't be found may be hidden too.
-    if fs::metadata("/proc/1").is_err() || hides(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()) {
+    if fs::metadata("/proc/1").is_err()
+        || hides_processes(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+    {
         return Process::Unseen;
     }
     let look = || look_for(space, pid, start).unwrap_or(Process::Unseen);
@@ -28,14 +30,6 @@ pub(super) fn process_in(space: u64, pid: i64, start: i64) -> Process {
         Process::Dead => look(),
         found => found,
     }
-}
-
-/// Does the `/proc` in this table of mounts hide processes (`hidepid`)? It may show some, the first one too, and not others. The one that
-/// was mounted last is the one that is seen.
-fn hides(mounts: &str) -> bool {
-    let is_proc = |line: &&str| line.split(' ').nth(4) == Some("/proc");
-    let options = |line: &str| line.rsplit(' ').next().is_some_and(|options| options.contains("hidepid="));
-    mounts.lines().rfind(is_proc).is_none_or(options)
 }
 
 /// An error: something couldn't be looked at, and that may be the one.
@@ -47,7 +41,7 @@ fn look_for(space: u64, pid: i64, start: i64) -> io::Result<Process> {
         let Some(status) = read_unless_ended(&format!("/proc/{outer}/status"))? else { continue };
         let lives_in = namespace_of(outer);
         in_sight |= lives_in.is_some_and(|found| found == space || found == PID_NS_INITIAL);
-        if may_be(&status, pid, lives_in.map(|found| found == space)) {
+        if may_have_pid(&status, pid, lives_in.map(|found| found == space)) {
             let Some(stat) = read_unless_ended(&format!("/proc/{outer}/stat"))? else { continue };
             let stat = parse_stat(&stat).ok_or(io::ErrorKind::InvalidData)?;
             if stat.may_be(start) && !stat.has_ended() {
@@ -68,45 +62,9 @@ fn read_unless_ended(path: &str) -> io::Result<Option<String>> {
     }
 }
 
-/// Can the process with this status have the pid `pid` in a namespace? `NSpid:` has its pid in each namespace that it is seen from, its
-/// own last. Whoever lives `there` has only that one; whoever doesn't may live below. Where it lives may not be known.
-fn may_be(status: &str, pid: i64, there: Option<bool>) -> bool {
-    let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-    let pids: Vec<i64> = pids.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-    let Some((own, above)) = pids.split_last() else { return false };
-    match there {
-        Some(true) => *own == pid,
-        Some(false) => above.contains(&pid),
-        None => pids.contains(&pid),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_is_known_by_its_pid_in_the_namespace_that_is_asked_about() {
-        let status = "Name:\tx\nNSpid:\t4711\t12\t3\nVmPeak:\t1 kB\n";
-        assert!(may_be(status, 3, Some(true)) && !may_be(status, 12, Some(true)), "its own is the last");
-        assert!(may_be(status, 12, Some(false)) && may_be(status, 4711, Some(false)), "it may live below that one");
-        assert!(!may_be(status, 3, Some(false)), "there it has another");
-        assert!([3, 12, 4711].iter().all(|pid| may_be(status, *pid, None)), "who knows where it lives?");
-        assert!(!may_be("Name:\tx\n", 3, None));
-    }
-
-    #[test]
-    fn a_proc_that_hides_processes_is_known_by_its_options() {
-        let plain = "22 1 0:21 / /proc rw,nosuid - proc proc rw\n";
-        let hides_some = "23 22 0:22 / /proc rw,nosuid - proc proc rw,gid=4,hidepid=invisible\n";
-        let other = "24 1 0:23 / /srv/proc rw - proc proc rw,hidepid=2\n";
-        assert!(!hides(&format!("{plain}{other}")));
-        assert!(
-            hides(&format!("{plain}{hides_some}")) && !hides(&format!("{hides_some}{plain}")),
-            "the last one is seen"
-        );
-        assert!(hides(""), "what can't be found out");
-    }
 
     #[test]
     fn our_own_processes_are_found_in_our_own_namespace_and_in_no_other() {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use lokt_core::proc::ignores_signal;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Resource, getrlimit};
@@ -219,6 +220,5 @@ impl Alarm for Inbox {
 /// Is this signal ignored by this process? Asked when one arrives, because most guards never get any.
 fn is_ignored(number: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    mask.is_some_and(|mask| number >= 1 && mask >> (number - 1) & 1 == 1)
+    ignores_signal(&status, number)
 }
