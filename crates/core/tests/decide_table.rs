@@ -443,6 +443,46 @@ fn a_conditional_unlock_of_the_hold_that_was_meant_is_an_unlock() {
     }
 }
 
+#[test]
+fn a_hold_is_extended_by_its_owner_while_it_lives() {
+    let rows = || {
+        let [missing, being_written, newer, corrupt] = UNNAMEABLE;
+        let over = Row {
+            says: "extend, own hold that is over: refused, somebody may have acted on its end",
+            applies: |case| !case.lives(),
+            answer: |_| Answer::Refused(Refusal::Over),
+        };
+        let beside = Row {
+            says: "extend, own live guard: an owner part is added or refreshed, the guard's identity stays",
+            applies: |case| case.process_lives() && case.kind != Kind::Foreign,
+            answer: |_| Answer::OwnerPartBesideProcess,
+        };
+        let alone = Row {
+            says: "extend, own owner part: a new end, whoever waits or froze",
+            applies: |_| true,
+            answer: |_| Answer::OwnerPartAlone,
+        };
+        [missing, being_written, newer, corrupt, NOT_YOURS, over, beside, alone]
+    };
+    let extend = |token| move |_: &Case| Intent::Extend { ttl_sec: TERMS_SEC, token };
+    for policy in [Policy::NAMED, Policy::CLAIMS, Policy::LEASES] {
+        holds_under(policy, extend(None), &rows());
+    }
+    holds_for_every_case(extend(Some(7)), &rows());
+}
+
+#[test]
+fn no_lost_thief_an_extension_of_another_hold_touches_nothing() {
+    let [missing, being_written, newer, corrupt] = UNNAMEABLE;
+    let other = Row {
+        says: "a token that was named makes an extension conditional",
+        applies: |_| true,
+        answer: |_| Answer::Refused(Refusal::StaleToken(6)),
+    };
+    let rows = [missing, being_written, newer, corrupt, other];
+    holds_for_every_case(|_| Intent::Extend { ttl_sec: TERMS_SEC, token: Some(6) }, &rows);
+}
+
 const NO_HOLD: Row = Row {
     says: "a batch unlock finds no hold in what is none",
     applies: |case| !case.is_held(),
