@@ -112,7 +112,8 @@ pub fn ask(
     answer(match ask {
         Ask::Acquire { .. } => decide(&Intent::Lock(Terms::default()), facts, &asker, &Policy::LEASES),
         Ask::Steal { .. } => decide(&Intent::TakeOver(Terms::default()), facts, &asker, &Policy::LEASES),
-        Ask::Renew { .. } => renew(stored, facts, &asker),
+        // One's own, and not over. Until when isn't decided here: the record says how long it lasts.
+        Ask::Renew { .. } => decide(&Intent::Extend { ttl_sec: 1, token: None }, facts, &asker, &Policy::LEASES),
         Ask::Release { .. } => release(facts, &asker),
         Ask::Break => decide(&Intent::Unlock(Breaking::Force, Condition::default()), facts, &asker, &Policy::LEASES),
         Ask::Check(token) => decide(&Intent::Check(token), facts, &asker, &Policy::LEASES),
@@ -129,19 +130,6 @@ impl Ask<'_> {
             | Self::Release { nonce, session_id } => owner_of(nonce, session_id),
             Self::Break | Self::Check(_) => me.owner.clone(),
         }
-    }
-}
-
-/// One's own, and not over; then, if it is a process's, as that process does it.
-fn renew(stored: Stored<'_>, facts: Facts<'_>, asker: &Identity) -> Decision {
-    let (ttl_sec, token) = match stored {
-        Stored::Held(record, _) => (record.policy.clamped().lease_ms.div_ceil(1000), record.token.map(Fence::get)),
-        _ => (1, None),
-    };
-    let decision = decide(&Intent::Extend { ttl_sec, token }, facts, asker, &Policy::LEASES);
-    match (&decision, process_grip(facts.slot)) {
-        (Decision::Commit { .. }, Some(grip)) => decide(&Intent::Renew(grip), facts, asker, &Policy::LEASES),
-        _ => decision,
     }
 }
 
