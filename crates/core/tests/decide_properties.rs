@@ -5,20 +5,16 @@
 //! crash-frees, child-counts, in-order, frozen-means-frozen, no-clock-trust.
 
 mod common {
+    pub(crate) mod any_steps;
     pub(crate) mod arbitrary;
 }
+mod sim;
 /// The figures of docs/guarantees.md. The testkit depends on this crate, so its file is included.
 #[path = "../../testkit/src/tally.rs"]
 #[expect(dead_code, unreachable_pub, reason = "it has more than properties need, and others use it, too")]
 mod tally;
-mod sim {
-    pub(crate) mod act;
-    pub(crate) mod ledger;
-    pub(crate) mod machines;
-    pub(crate) mod steps;
-    pub(crate) mod world;
-}
 
+use common::any_steps::any_steps;
 use common::arbitrary::{any_hold, any_time};
 use jiff::SignedDuration;
 use lokt_core::decide::{
@@ -31,7 +27,7 @@ use lokt_core::record::{self, Parsed};
 use lokt_core::time::{Elapsed, Moment};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use sim::steps::{Step, any_steps};
+use sim::steps::Step;
 use sim::world::World;
 
 /// Shrunk failures are kept here and tried first.

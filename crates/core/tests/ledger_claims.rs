@@ -6,6 +6,7 @@
 mod tally;
 mod claims {
     pub(crate) mod book;
+    mod play;
     mod properties;
 }
 
