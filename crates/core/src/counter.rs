@@ -187,6 +187,44 @@ mod tests {
     }
 
     #[test]
+    fn a_next_file_that_contradicts_itself_is_not_believed() {
+        let good = Next { version: 1, boot_id: "boot".into(), mounts: [7].into(), next: 5, ceiling: 9 };
+        let read = |next: &Next| Next::parse(&next.encode());
+        assert_eq!(read(&good).as_ref(), Some(&good));
+        assert_eq!(read(&good).map(|next| next.ceiling()), Some(9), "it knows the ceiling");
+        let last = Next { next: Fence::LIMIT, ceiling: Fence::LIMIT, ..good.clone() };
+        assert_eq!(read(&last).as_ref(), Some(&last), "the last block may be used up");
+        for odd in [
+            Next { version: 2, ..good.clone() },
+            Next { next: 10, ..good.clone() },
+            Next { ceiling: Fence::LIMIT + 1, ..good.clone() },
+        ] {
+            assert_eq!(read(&odd), None, "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_used_up_hands_out_nothing() {
+        let next = Next { version: 1, boot_id: "boot".into(), mounts: [7].into(), next: 8, ceiling: 9 };
+        let last = quick(Some(&next), HERE).expect("one is left");
+        assert_eq!(last.token.get(), 8);
+        assert_eq!(quick(Some(&last.next), HERE), None, "token-order: the ceiling itself is the next block's");
+    }
+
+    #[test]
+    fn the_ceiling_reads_back_and_anything_odd_is_none() {
+        for ceiling in [0, 1, 2, 1_001, Fence::LIMIT] {
+            assert_eq!(parse_ceiling(&encode_ceiling(ceiling)), Some(ceiling));
+        }
+        assert_eq!(parse_ceiling(&encode_ceiling(Fence::LIMIT + 1)), None, "no token is so great");
+        for odd in
+            [&b""[..], b"{", br#"{"version":2,"ceiling":7}"#, br#"{"version":1,"ceiling":-7}"#, br#"{"version":1}"#]
+        {
+            assert_eq!(parse_ceiling(odd), None);
+        }
+    }
+
+    #[test]
     fn tokens_end_below_two_to_the_53() {
         assert_eq!(raise(None, Fence::LIMIT - 1, HERE).map(|d| d.token.get()), Some(Fence::LIMIT - 1));
         assert_eq!(raise(None, Fence::LIMIT, HERE), None);
