@@ -385,17 +385,44 @@ fn a_lock_file_that_has_not_ended_keeps_others_out() {
 }
 
 #[test]
+fn a_claim_that_the_native_program_gives_to_another_is_neither_ended_nor_taken_over() {
+    let mut book = Book::with_nodes(&["1"]);
+    book.write(
+        r#"{"type":"nodes_claimed","timestamp":"2026-11-16T00:00:00Z","node_ids":["1"],"owner":"a","timeout":"2026-11-16T00:01:00Z"}"#,
+    );
+    // An event of the other family, which that program doesn't read.
+    book.write_refused(
+        r#"{"type":"lock_acquired","timestamp":"2026-11-16T00:00:00Z","node_id":"1","owner":"b","expires_at":"2026-11-16T00:01:00Z"}"#,
+    );
+    let unread = "claimed for the native program, which can't read event 3".to_owned();
+    assert_eq!(book.release("b", "1", None), Err(Refused::NotAvailable(unread.clone())));
+    assert_eq!(book.extend("b", "1", None), Err(Refused::NotAvailable(unread)));
+    book.pass(60_001);
+    assert_eq!(
+        book.take("c", "1"),
+        Err(Refused::NotAvailable("claimed by a".into())),
+        "it is over for us, not for them"
+    );
+    assert_eq!(book.reap("c").drafts, [], "nor is it ended in passing");
+}
+
+#[test]
 fn ids_of_nodes_are_checked_by_style() {
     for node in ["n", "1", "01", "a b", "ü/ö", &"x".repeat(1024)] {
         assert_eq!(check_node(Style::Documented, node), Ok(()), "{node:?}");
     }
     for node in ["", "a\nb", "\u{7f}", "\u{85}", &"x".repeat(1025)] {
         let bad = check_node(Style::Documented, node).expect_err(node);
-        assert!(!bad.to_string().contains('\n'), "a message is one line: {bad}");
+        let said = bad.to_string();
+        assert!(
+            !said.contains('\n') && said.contains("1 to 1024 bytes"),
+            "a message is one line, with the rule: {said}"
+        );
     }
     assert_eq!(check_node(Style::Native, "1.2"), Ok(()));
     for node in ["01", "1.+1", "2", "1..2", "", "n"] {
-        check_node(Style::Native, node).expect_err(node);
+        let said = check_node(Style::Native, node).expect_err(node).to_string();
+        assert_eq!(said, format!("{node:?} is no node's id: in a native ledger they are like 1 or 1.2.3"));
     }
 }
 

@@ -369,7 +369,7 @@ impl Scene<'_> {
 /// A claim without an end that can be read keeps its node for ever: who is refused is told so.
 fn doubted(claim: Option<&Claim>, denial: Denial) -> Denial {
     match claim {
-        Some(Claim { end: End::Unreadable(text), seq, owner, .. }) if matches!(denial, Denial::Held(_)) => {
+        Some(Claim { end: End::Unreadable(text), seq, owner, .. }) => {
             Denial::Corrupt { why: format!("event {seq} gives it to {owner} until {text:?}, which is no time") }
         }
         _ => denial,
