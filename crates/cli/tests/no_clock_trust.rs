@@ -4,34 +4,18 @@
 //! are read by direct system calls, which it can't move. Each test first shows that a record *without* boot fields does follow the
 //! wall clock, so that none can pass because the clock wasn't moved at all.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use lokt_testkit::cmd::Place;
+use lokt_testkit::moved_clock;
 use lokt_testkit::swarm::{Ended, put, wait_until, wall_text};
 
 /// The command, linked dynamically. Built once, beside the usual build.
 pub(crate) fn dynamic_binary() -> &'static str {
     static BINARY: OnceLock<String> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dynamic");
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "lokt-cli", "--target", "host-tuple", "--target-dir"])
-            .arg(&target)
-            // An empty RUSTFLAGS would leave the configured flags in place.
-            .env("RUSTFLAGS", "-C target-feature=-crt-static")
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .expect("cargo runs");
-        assert!(built.status.success(), "a dynamic build: {}", String::from_utf8_lossy(&built.stderr));
-        let found = std::fs::read_dir(&target)
-            .expect("cargo made it")
-            .filter_map(|entry| Some(entry.ok()?.path().join("debug/lokt")))
-            .find(|path| path.is_file());
-        found.expect("cargo built the command").display().to_string()
-    })
+    let build = || moved_clock::dynamic_build(env!("CARGO"), env!("CARGO_MANIFEST_DIR"), env!("CARGO_TARGET_TMPDIR"));
+    BINARY.get_or_init(build)
 }
 
 struct Clock {

@@ -70,7 +70,8 @@ impl Relative {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Any signal, if it is there.
+    pub fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, signal);
         }
@@ -215,7 +216,7 @@ impl Drop for Guarding {
 }
 
 /// `pid` and everyone below it.
-fn family(pid: i64) -> Vec<Relative> {
+pub fn family(pid: i64) -> Vec<Relative> {
     let mut found = vec![Relative::of(pid)];
     let mut next = 0;
     while let Some(parent) = found.get(next).map(|relative| relative.pid) {

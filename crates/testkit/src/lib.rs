@@ -18,6 +18,8 @@
 //! | [`mounted`] | file systems of a test's own |
 //! | [`trees`] | trees with one of everything, and what is in one |
 //! | [`tally`] | counts what was done to lokt |
+//! | [`scribe`] | writes down what a process does, for the judges of `lokt_core::history` |
+//! | [`moved_clock`] | the real command with a wall clock that is wrong |
 //! | [`judge`] | reads their history and says which promise was broken |
 
 pub mod chronicle;
@@ -30,6 +32,8 @@ pub mod line;
 pub mod machine;
 pub mod mem_disk;
 pub mod mounted;
+pub mod moved_clock;
+pub mod scribe;
 pub mod session;
 pub mod storm;
 pub mod strace;

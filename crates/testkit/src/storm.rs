@@ -134,7 +134,8 @@ impl Dice {
         (0..count.min(left.len() as u64)).map(|_| left.swap_remove(self.index(left.len()))).collect()
     }
 
-    fn index(&mut self, len: usize) -> usize {
+    /// An index into something of that length.
+    pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).expect("it is below a length")
     }
 }
