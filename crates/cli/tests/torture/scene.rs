@@ -1,0 +1,119 @@
+//! Where a run takes place: its directories, and what is prepared in them.
+//!
+//! Everything is below one directory, which is kept when something was found.
+//!
+//! | path | what |
+//! | --- | --- |
+//! | `history/` | what everybody did, one file for each slot of the traffic |
+//! | `main/`, `mess/`, `fenced/` | wards: each has a root, and the first a ledger and worktrees |
+//! | `peers/` | other locks under the same load, with histories of their own |
+//! | `registers/` | what the locks protect |
+//! | `troubles`, `clock` | what the nemesis did to single commands; where the moved clocks stand |
+//! | `said` | what everybody had to say |
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lokt_testkit::mounted::Mounted;
+use lokt_testkit::moved_clock;
+use lokt_testkit::swarm::{Ended, put};
+
+/// The command.
+pub(crate) const LOKT: &str = env!("CARGO_BIN_EXE_lokt");
+/// So that processes of a run can be told from others.
+pub(crate) const MARK: &str = "LOKT_TORTURE";
+/// Names that are held as long as their holders live, and protect registers.
+pub(crate) const LASTING: [&str; 3] = ["a", "b", "c"];
+/// Names that are held for a second at a time.
+pub(crate) const BRIEF: [&str; 2] = ["s", "t"];
+/// Names whose files are damaged.
+pub(crate) const MESSY: [&str; 2] = ["x", "y"];
+/// Nodes that are claimed.
+pub(crate) const NODES: [&str; 2] = ["n1", "n2"];
+/// Worktrees whose leases are wanted; the last one is snapshotted.
+pub(crate) const WORKTREES: [&str; 3] = ["w1", "w2", "snap"];
+/// How large the disk is that is filled. The history isn't on it.
+const DISK_MB: u32 = 48;
+
+/// The directories, and what must go away with them.
+pub(crate) struct Scene {
+    /// Below it is everything but the small disk.
+    pub(crate) dir: PathBuf,
+    /// The command with shared libraries, whose clock can be moved.
+    pub(crate) dynamic: String,
+    /// What moves it.
+    pub(crate) preload: String,
+    disk: Mounted,
+}
+
+impl Scene {
+    /// Makes everything. It builds a second command if there is none yet, so it may take a while.
+    pub(crate) fn new(seed: u64) -> Self {
+        let dynamic =
+            moved_clock::dynamic_build(env!("CARGO"), env!("CARGO_MANIFEST_DIR"), env!("CARGO_TARGET_TMPDIR"));
+        let dir = tempfile::Builder::new().prefix(&format!("lokt-torture-{seed}-")).tempdir();
+        let dir = dir.expect("a temp directory can be made").keep();
+        for part in ["history", "registers", "strace", "scratch", "main", "mess", "fenced", "peers"] {
+            fs::create_dir(dir.join(part)).expect("a temp directory is writable");
+        }
+        put(&dir.join("clock"), "+0");
+        let scene = Self { dir, dynamic, preload: moved_clock::library(), disk: Mounted::image("ext4", DISK_MB) };
+        for ward in ["main", "disk"] {
+            scene.expect(ward, &["ledger", "init"]);
+            scene.expect(ward, &["worktree", "init"]);
+            for worktree in WORKTREES {
+                scene.expect(ward, &["worktree", "create", worktree]);
+            }
+        }
+        scene.expect("fenced", &["worktree", "init"]);
+        scene
+    }
+
+    /// The directory of a ward: its root is in it, its ledger and its repository are there.
+    pub(crate) fn base(&self, ward: &str) -> PathBuf {
+        if ward == "disk" { self.disk.at() } else { self.dir.join(ward) }
+    }
+
+    /// Runs the command in a ward, undisturbed.
+    pub(crate) fn run(&self, ward: &str, args: &[&str]) -> Ended {
+        run_in(&self.base(ward), "visitor", &[&[LOKT], args].concat(), &self.dir)
+    }
+
+    fn expect(&self, ward: &str, args: &[&str]) {
+        let ended = self.run(ward, args);
+        assert_eq!(ended.code, Some(0), "{ward} can be prepared: {args:?}: {ended:?}");
+    }
+
+    /// The moved clock moves, and not by chance: a hold of five minutes that is taken by it ends more than an hour from now.
+    pub(crate) fn clock_moves(&self) -> bool {
+        put(&self.dir.join("clock"), "+7200");
+        let moved = moved_clock::by_file(&self.preload, &self.dir.join("clock"));
+        let mut words: Vec<&str> = moved.iter().map(String::as_str).collect();
+        words.extend([self.dynamic.as_str(), "lock", "probe", "--ttl", "5m", "--json"]);
+        let ended = run_in(&self.base("mess"), "visitor", &words, &self.dir);
+        let truth = run_in(&self.base("mess"), "visitor", &[LOKT, "lock", "truth", "--ttl", "1h", "--json"], &self.dir);
+        for name in ["probe", "truth"] {
+            self.run("mess", &["unlock", name]);
+        }
+        put(&self.dir.join("clock"), "+0");
+        let end = |ended: &Ended| {
+            let answer: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
+            answer["expires_at"].as_str().unwrap_or_default().to_owned()
+        };
+        !end(&ended).is_empty() && end(&ended) > end(&truth)
+    }
+}
+
+/// Runs a command line in the directory of a ward.
+pub(crate) fn run_in(base: &Path, owner: &str, words: &[&str], mark: &Path) -> Ended {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(base).env("LOKT_ROOT", base.join("root")).env("LOKT_OWNER", owner);
+    command.env(MARK, mark).env_remove("LOKT_HOLDS");
+    let output = command.output().unwrap_or_else(|error| panic!("run {words:?}: {error}"));
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}

@@ -1,0 +1,208 @@
+//! What each slot's lives are: their command lines.
+
+use std::path::Path;
+
+use lokt_testkit::storm::Dice;
+
+use super::Traffic;
+use crate::nemesis::troubles::{Clockwork, Wrapped, choose};
+use crate::scene::{BRIEF, LASTING, NODES, WORKTREES};
+
+/// What a guard says when it doesn't get its lock; no command that it runs ends with it.
+pub(crate) const REFUSED: i32 = 42;
+/// The longest that anybody waits in line.
+const PATIENCE_MS: u64 = 6_000;
+
+/// A kind of life, and the ward that it is lived in.
+pub(crate) struct Kind {
+    /// What it does.
+    pub(crate) what: What,
+    ward: &'static str,
+}
+
+/// What a life does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// `lokt guard` of one name or several, for as long as its command lives.
+    Guard,
+    /// `lokt guard --ttl 1s`.
+    BriefGuard,
+    /// `lokt claim run`.
+    ClaimRun,
+    /// `lokt lease run`.
+    LeaseRun,
+    /// `lokt lease run` around snapshots.
+    SnapshotRun,
+    /// A worker that does everything itself.
+    Worker(&'static str),
+}
+
+const fn in_ward(ward: &'static str, what: What) -> Kind {
+    Kind { what, ward }
+}
+
+/// About thirty at once.
+pub(crate) const LOAD: [Kind; 30] = [
+    in_ward("main", What::Guard),
+    in_ward("main", What::Guard),
+    in_ward("main", What::Guard),
+    in_ward("main", What::Guard),
+    in_ward("main", What::Guard),
+    in_ward("main", What::Guard),
+    in_ward("main", What::BriefGuard),
+    in_ward("main", What::BriefGuard),
+    in_ward("main", What::Worker("held")),
+    in_ward("main", What::Worker("held")),
+    in_ward("main", What::Worker("bound")),
+    in_ward("main", What::Worker("bound")),
+    in_ward("main", What::Worker("owner")),
+    in_ward("main", What::Worker("owner")),
+    in_ward("mess", What::Worker("messy")),
+    in_ward("mess", What::Worker("messy")),
+    in_ward("main", What::Worker("append")),
+    in_ward("main", What::Worker("append")),
+    in_ward("main", What::Worker("claim")),
+    in_ward("main", What::Worker("claim")),
+    in_ward("main", What::ClaimRun),
+    in_ward("main", What::Worker("lease")),
+    in_ward("main", What::Worker("lease")),
+    in_ward("main", What::LeaseRun),
+    in_ward("main", What::SnapshotRun),
+    in_ward("main", What::SnapshotRun),
+    in_ward("main", What::Worker("snapshot")),
+    in_ward("disk", What::Guard),
+    in_ward("disk", What::Worker("append")),
+    in_ward("disk", What::SnapshotRun),
+];
+
+/// A command line, and what is known about it.
+pub(crate) struct Started {
+    /// The words.
+    pub(crate) words: Vec<String>,
+    /// The ward that it runs in.
+    pub(crate) ward: &'static str,
+    /// What it asks for, as the history calls it; a worker says that itself.
+    pub(crate) asks: Vec<String>,
+    /// Nothing slows it down, so its turn in the line can be judged.
+    pub(crate) plain: bool,
+    /// Exit code 2 says that it was refused.
+    pub(crate) refuses_by_2: bool,
+    /// The trouble that it has.
+    pub(crate) wrapped: Option<Wrapped>,
+}
+
+impl Kind {
+    /// One life.
+    pub(crate) fn life(&self, traffic: &Traffic<'_>, who: u64, history: &Path, dice: &mut Dice) -> Started {
+        let ward = self.ward;
+        let worker = |kind: &str, more: &[String]| {
+            let mut words = worker_words(traffic, ward, who, history, kind);
+            words.extend_from_slice(more);
+            words
+        };
+        if let What::Worker(kind) = self.what {
+            let words = worker(kind, &[]);
+            return Started { words, ward, asks: Vec::new(), plain: false, refuses_by_2: false, wrapped: None };
+        }
+        let scene = traffic.scene;
+        let clockwork = Clockwork { dynamic: &scene.dynamic, preload: &scene.preload };
+        let wrapped = choose(dice, &scene.dir, &clockwork, &format!("{who}"));
+        let mut words = wrapped.words.clone();
+        let (asks, ttl_ms, more) = match self.what {
+            What::Guard => guard(ward, dice, &mut words),
+            What::BriefGuard => brief_guard(ward, dice, &mut words),
+            What::ClaimRun => claim_run(ward, dice, &mut words),
+            _ => lease_run(ward, dice, &mut words, self.what, &scene.dir.join(format!("scratch/{who}.session"))),
+        };
+        let asked = format!("asked={}", lokt_testkit::scribe::now_ns());
+        words.push("--".into());
+        words.extend(worker("section", &[more, vec![asked, format!("ttl_ms={ttl_ms}")]].concat()));
+        let guards = matches!(self.what, What::Guard | What::BriefGuard);
+        Started { words, ward, asks, plain: wrapped.plain, refuses_by_2: !guards, wrapped: Some(wrapped) }
+    }
+}
+
+/// This program as a worker.
+pub(crate) fn worker_words(traffic: &Traffic<'_>, ward: &str, who: u64, history: &Path, kind: &str) -> Vec<String> {
+    let scene = traffic.scene;
+    let this = std::env::current_exe().expect("this program has a path").display().to_string();
+    let mut words = vec![this, "--worker".to_owned()];
+    let seed = traffic.dice(who).below(u64::MAX);
+    words.extend([
+        format!("kind={kind}"),
+        format!("ward={ward}"),
+        format!("base={}", scene.base(ward).display()),
+        format!("dir={}", scene.dir.display()),
+        format!("who={who}"),
+        format!("seed={seed}"),
+        format!("history={}", history.display()),
+        format!("ends_ms={}", traffic.ends_ms),
+        format!("dynamic={}", scene.dynamic),
+        format!("preload={}", scene.preload),
+    ]);
+    words
+}
+
+/// What is asked for, the lease in milliseconds, and more words for the section.
+type Asking = (Vec<String>, u64, Vec<String>);
+
+fn push(words: &mut Vec<String>, more: &[&str]) {
+    words.extend(more.iter().map(|word| (*word).to_owned()));
+}
+
+fn patience(dice: &mut Dice) -> Option<String> {
+    match dice.below(10) {
+        0 => None,
+        1..3 => Some(format!("{}ms", 10 + dice.below(200))),
+        _ => Some(format!("{PATIENCE_MS}ms")),
+    }
+}
+
+fn guard(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {
+    let mut names = LASTING.to_vec();
+    // One name most often: with several the place in a line can't be seen.
+    let count = if dice.below(4) == 0 { 2 } else { 1 };
+    while names.len() > count {
+        names.swap_remove(dice.index(names.len()));
+    }
+    push(words, &["guard", "-E", &REFUSED.to_string()]);
+    push(words, &names);
+    if let Some(patience) = patience(dice) {
+        push(words, &["--timeout", &patience]);
+    }
+    // Nothing is stopped for anything like as long, so it never ends by itself.
+    if dice.below(3) == 0 {
+        push(words, &["--ttl", "30s"]);
+    }
+    let asks = names.iter().map(|name| format!("{ward}/{name}")).collect();
+    (asks, 0, vec!["register=yes".into(), format!("dwell_ms={}", 60)])
+}
+
+fn brief_guard(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {
+    let name = BRIEF[dice.index(BRIEF.len())];
+    push(words, &["guard", "-E", &REFUSED.to_string(), name, "--ttl", "1s"]);
+    if let Some(patience) = patience(dice) {
+        push(words, &["--timeout", &patience]);
+    }
+    (vec![format!("{ward}/{name}")], 1_000, vec![format!("dwell_ms={}", 1_600)])
+}
+
+fn claim_run(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {
+    let node = NODES[dice.index(NODES.len())];
+    push(words, &["claim", "run", node, "--ttl", "2s"]);
+    (vec![format!("{ward}-claims/{node}")], 2_000, vec![format!("dwell_ms={}", 2_000)])
+}
+
+fn lease_run(ward: &str, dice: &mut Dice, words: &mut Vec<String>, what: What, session: &Path) -> Asking {
+    let snapshots = what == What::SnapshotRun;
+    let worktree = WORKTREES[if snapshots { WORKTREES.len() - 1 } else { dice.index(WORKTREES.len() - 1) }];
+    let ttl_ms = if snapshots { 8_000 } else { 2_000 };
+    let session = session.display().to_string();
+    push(words, &["lease", "run", "--worktree", worktree, "--session", &session, "--skew", "0s", "--grace", "0s"]);
+    push(words, &["--lease", &format!("{ttl_ms}ms"), "--timeout", &format!("{}ms", 10 + dice.below(1_500))]);
+    let mut more = vec![format!("dwell_ms={}", 1_500)];
+    if snapshots {
+        more.push("then=snapshot".into());
+    }
+    (vec![format!("{ward}-{worktree}/lease")], ttl_ms, more)
+}

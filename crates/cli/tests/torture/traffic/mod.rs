@@ -1,0 +1,160 @@
+//! The traffic: slots, in each of which one process after another lives and works until the time is over.
+
+mod lives;
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lokt_core::history::Deed;
+use lokt_testkit::guarding::Relative;
+use lokt_testkit::scribe::{Scribe, now_ns};
+use lokt_testkit::storm::Dice;
+use lokt_testkit::swarm::{now_ms, pause};
+
+pub(crate) use self::lives::{LOAD, worker_words};
+use self::lives::{REFUSED, Started};
+use crate::scene::{MARK, Scene};
+
+/// Everything that runs at once.
+pub(crate) struct Traffic<'a> {
+    /// Where.
+    pub(crate) scene: &'a Scene,
+    /// Nobody begins anything later.
+    pub(crate) ends_ms: u64,
+    /// Who lives in each slot now.
+    pub(crate) targets: Vec<Mutex<Option<Target>>>,
+    /// Slots whose time is over and whose last process is gone.
+    pub(crate) done: AtomicU64,
+    next_who: AtomicU64,
+    seed: u64,
+    complaints: Mutex<Vec<String>>,
+}
+
+/// Somebody who lives now.
+pub(crate) struct Target {
+    /// Its number in the history.
+    pub(crate) who: u64,
+    /// Its first process.
+    pub(crate) process: Relative,
+}
+
+/// The lock, whoever panicked with it.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Traffic<'a> {
+    /// Nothing runs yet.
+    pub(crate) fn new(scene: &'a Scene, seed: u64, ends_ms: u64) -> Self {
+        let targets = LOAD.iter().map(|_| Mutex::new(None)).collect();
+        let (done, next_who, complaints) = (AtomicU64::new(0), AtomicU64::new(1), Mutex::default());
+        Self { scene, ends_ms, targets, done, next_who, seed, complaints }
+    }
+
+    /// A number for one more life.
+    pub(crate) fn someone(&self) -> u64 {
+        self.next_who.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// How many have lived so far.
+    pub(crate) fn lives(&self) -> u64 {
+        self.next_who.load(Ordering::SeqCst) - 1
+    }
+
+    /// Numbers for somebody, from the seed.
+    pub(crate) fn dice(&self, who: u64) -> Dice {
+        Dice::new(self.seed ^ (who + 1) << 24)
+    }
+
+    /// Is it time to begin nothing more?
+    pub(crate) fn is_over(&self) -> bool {
+        now_ms() >= self.ends_ms
+    }
+
+    /// What nobody should have said.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        locked(&self.complaints).clone()
+    }
+
+    /// The file in which a slot's lives write.
+    fn history(&self, slot: usize) -> PathBuf {
+        self.scene.dir.join(format!("history/slot-{slot:02}.jsonl"))
+    }
+
+    /// One life after another.
+    pub(crate) fn live(&self, slot: usize) {
+        let kind = &LOAD[slot];
+        while !self.is_over() {
+            let who = self.someone();
+            let mut dice = self.dice(who);
+            let started = kind.life(self, who, &self.history(slot), &mut dice);
+            let refused = self.see(slot, who, &started);
+            let rest_ms = if refused { 20 + dice.below(80) } else { dice.below(10) };
+            pause(Duration::from_millis(rest_ms));
+        }
+        self.done.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Runs one life to its end, and that of everything that it started: all of them have its stderr. Says whether it was refused.
+    fn see(&self, slot: usize, who: u64, started: &Started) -> bool {
+        let base = self.scene.base(started.ward);
+        let scribe = Scribe::new(&self.history(slot), who).expect("a history can be written");
+        // Others have work to do on this machine, too.
+        let mut command = Command::new("nice");
+        command.args(["-n", "5"]).args(&started.words).current_dir(&base);
+        command.env("LOKT_ROOT", base.join("root")).env("LOKT_OWNER", format!("w{who}")).env(MARK, &self.scene.dir);
+        command.env_remove("LOKT_HOLDS").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        for lock in &started.asks {
+            scribe.write(Deed::Asked { name: lock.clone() });
+        }
+        let mut child = command.spawn().expect("a process can be started");
+        *locked(&self.targets[slot]) = Some(Target { who, process: Relative::of(i64::from(child.id())) });
+        let stderr = child.stderr.take().expect("it is piped");
+        for line in BufReader::new(stderr).split(b'\n') {
+            let at = now_ns();
+            let Ok(line) = line else { break };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if line.starts_with("waiting for lock") && started.plain && started.asks.len() == 1 {
+                self.in_line(&scribe, slot, who, at, &started.asks[0]);
+            }
+            self.hear(who, &line);
+        }
+        let ended = child.wait().expect("it is our child");
+        *locked(&self.targets[slot]) = None;
+        if let Some(wrapped) = &started.wrapped {
+            wrapped.note(&self.scene.dir);
+        }
+        let refused = ended.code() == Some(REFUSED) || (started.refuses_by_2 && ended.code() == Some(2));
+        if refused {
+            for lock in &started.asks {
+                scribe.write(Deed::GaveUp { name: lock.clone() });
+            }
+        }
+        if ended.core_dumped() {
+            self.hear(who, "panicked at: it dumped core");
+        }
+        refused || ended.code() == Some(1)
+    }
+
+    /// It was seen in line at `at`. If it has entered since, that isn't written down: it would look like a sign of life of a process that may
+    /// have been killed before.
+    fn in_line(&self, scribe: &Scribe, slot: usize, who: u64, at: u64, lock: &str) {
+        let text = std::fs::read_to_string(self.history(slot)).unwrap_or_default();
+        let mark = format!("\"who\":{who},\"did\":\"entered\"");
+        if !text.lines().rev().take(4).any(|line| line.contains(&mark)) {
+            scribe.write_at(at, Deed::InLine { name: lock.to_owned() });
+        }
+    }
+
+    fn hear(&self, who: u64, line: &str) {
+        if line.contains("panicked at") {
+            locked(&self.complaints).push(format!("{who}: {line}"));
+        }
+        crate::report::file(&self.scene.dir.join("said"), &format!("{who} {line}"));
+    }
+}

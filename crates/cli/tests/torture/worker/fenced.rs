@@ -1,0 +1,161 @@
+//! Holders that outlive their lease and write all the same: to a register that takes whatever comes, to one that compares tokens, and through
+//! lokt's own fenced publication.
+//!
+//! The first worker stops itself between reading and writing; whoever conducts the run continues it when somebody else has written. So its
+//! write comes late for certain.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use lokt_core::history::Deed;
+use lokt_testkit::swarm::Ended;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::section::{lease_end, open, set, value};
+use super::{Life, answer};
+use crate::scene::{LOKT, run_in};
+
+/// The register that compares tokens: `token value`, in digits of a fixed number, changed under a lock of its own.
+struct Careful(File);
+
+impl Careful {
+    /// Reads, if nobody with a greater token was here. A reader that is let in shuts out those before it: else one of them could still
+    /// write what this one has just read.
+    fn read(&self, token: u64) -> Option<u64> {
+        self.with(token, |value| value)
+    }
+
+    /// Writes, if nobody with a greater token was here.
+    fn write(&self, token: u64, made: u64) -> bool {
+        self.with(token, |_| made).is_some()
+    }
+
+    fn with(&self, token: u64, next: impl FnOnce(u64) -> u64) -> Option<u64> {
+        flock(&self.0, FlockOperation::LockExclusive).expect("a register can be locked");
+        let mut text = [0; 41];
+        let length = self.0.read_at(&mut text, 0).expect("a register can be read");
+        let text = String::from_utf8_lossy(&text[..length]).into_owned();
+        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().expect("a register has two numbers"));
+        let (greatest, value) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+        let taken = (token >= greatest).then(|| next(value));
+        if let Some(next) = taken {
+            self.0.write_all_at(format!("{token:020} {next:020}").as_bytes(), 0).expect("a register can be written");
+        }
+        flock(&self.0, FlockOperation::Unlock).expect("a register can be unlocked");
+        taken
+    }
+}
+
+/// What a publication was told.
+fn told(ended: &Ended) -> Option<bool> {
+    match ended.code {
+        Some(0) => Some(true),
+        // Not one's own, over, or overtaken.
+        Some(3..=6) => Some(false),
+        _ => None,
+    }
+}
+
+fn published(path: &Path) -> u64 {
+    std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+impl Life {
+    fn wrote(&self, register: &str, token: Option<u64>, seen: u64, taken: bool) {
+        let register = format!("fenced/{register}");
+        self.write(Deed::Wrote { register, token, seen, made: seen + 1, taken });
+    }
+
+    /// The first one stands still here, until it is continued.
+    fn linger(&mut self) {
+        if self.number("sleeps") == 1 {
+            self.write(Deed::Stopped);
+            let _ = kill_process(getpid(), Signal::STOP);
+        } else {
+            self.dwell(200);
+        }
+    }
+
+    fn run_as(&self, owner: &str, args: &[&str]) -> Ended {
+        let ended = run_in(&self.base, owner, &[&[LOKT], args].concat(), &self.dir);
+        self.listen(&ended);
+        ended
+    }
+}
+
+/// Under a named lock of a second.
+pub(super) fn by_lock(life: &mut Life) {
+    let plain = open(&life.dir, "fenced/plain");
+    let careful = Careful(open(&life.dir, "fenced/careful"));
+    let target = life.base.join("published");
+    let lock = life.lock("r");
+    for time in 0_u64.. {
+        if life.is_over() {
+            return;
+        }
+        let owner = format!("w{}-{time}", life.who);
+        life.asked(&lock);
+        let ended = life.run_as(&owner, &["lock", "r", "--ttl", "1s", "--timeout", "8s", "--json"]);
+        let Some(token) = answer(&ended).and_then(|answer| answer["fencing_token"].as_u64()) else {
+            life.gave_up(&lock);
+            continue;
+        };
+        life.entered(&lock, Some(token), Some(lease_end(&life.base, "r", Some(token))));
+        let (seen, kept, before) = (value(&plain), careful.read(token), published(&target));
+        life.linger();
+        set(&plain, seen + 1);
+        life.wrote("without tokens", None, seen, true);
+        if let Some(kept) = kept {
+            let taken = careful.write(token, kept + 1);
+            life.wrote("with tokens", Some(token), kept, taken);
+        }
+        let source = life.scratch("source", &(before + 1).to_string());
+        let target = target.display().to_string();
+        let ended = life.run_as(&owner, &["publish", "r", "--token", &token.to_string(), &source, &target]);
+        if let Some(taken) = told(&ended) {
+            life.wrote("lokt publish", Some(token), before, taken);
+        }
+        life.left(&lock);
+        life.run_as(&owner, &["unlock", "r"]);
+    }
+}
+
+/// Under a worktree's lease of less.
+pub(super) fn by_lease(life: &mut Life) {
+    let plain = open(&life.dir, "fenced/lease-plain");
+    let target = life.base.join("main/published");
+    let lock = "fenced-main/lease";
+    for time in 0_u64.. {
+        if life.is_over() {
+            return;
+        }
+        let owner = format!("w{}-{time}", life.who);
+        let session = life.dir.join(format!("scratch/{owner}.session")).display().to_string();
+        let policy = ["--lease", "700ms", "--renew", "200ms", "--skew", "0s", "--grace", "0s", "--timeout", "8s"];
+        life.asked(lock);
+        let acquire = ["lease", "acquire", "--worktree", "main", "--session", &session, "--json"];
+        let ended = life.run_as(&owner, &[&acquire[..], &policy].concat());
+        let Some(answer) = answer(&ended) else {
+            life.gave_up(lock);
+            continue;
+        };
+        let token = answer["fencing_token"].as_u64().unwrap_or(0);
+        let until = answer["lock"]["holder_boottime_ms"].as_u64().map_or(0, |since| since + 700);
+        life.entered(lock, Some(token), Some(until * 1_000_000));
+        let (seen, before) = (value(&plain), published(&target));
+        life.linger();
+        set(&plain, seen + 1);
+        life.wrote("lease, without tokens", None, seen, true);
+        let source = life.scratch("lease-source", &(before + 1).to_string());
+        let (target, token_text) = (target.display().to_string(), token.to_string());
+        let publish = ["lease", "fence", "publish", "--worktree", "main", "--token", &token_text, &source, &target];
+        if let Some(taken) = told(&life.run_as(&owner, &publish)) {
+            life.wrote("lokt lease fence publish", Some(token), before, taken);
+        }
+        life.left(lock);
+        life.run_as(&owner, &["lease", "release", "--worktree", "main", "--session", &session]);
+        let _ = rustix::fs::unlink(&session);
+    }
+}

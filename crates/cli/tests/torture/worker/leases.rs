@@ -1,0 +1,46 @@
+//! Leases of worktrees: acquired, renewed, used to publish a file, and given back.
+
+use super::{Life, answer};
+use crate::scene::WORKTREES;
+
+const TIMES: u64 = 4;
+const LEASE: &str = "900ms";
+const LEASE_MS: u64 = 900;
+const DWELL_MS: u64 = 1_200;
+
+pub(super) fn lease(life: &mut Life) {
+    for time in 0..TIMES {
+        if life.is_over() {
+            return;
+        }
+        let worktree = WORKTREES[life.dice.index(WORKTREES.len() - 1)];
+        let lock = format!("{}-{worktree}/lease", life.word("ward"));
+        let session = life.dir.join(format!("scratch/{}-{time}.session", life.who)).display().to_string();
+        let same = ["--worktree", worktree, "--session", &session, "--json"];
+        let policy = ["--lease", LEASE, "--renew", "300ms", "--skew", "0s", "--grace", "0s"];
+        let timeout = format!("{}ms", 10 + life.dice.below(2_500));
+        life.asked(&lock);
+        let ended = life.lokt(&[&["lease", "acquire"], &same[..], &policy, &["--timeout", &timeout]].concat());
+        let Some(answer) = answer(&ended) else {
+            life.gave_up(&lock);
+            continue;
+        };
+        let token = answer["fencing_token"].as_u64();
+        // The boot clock is ahead of the monotonic one by what the machine slept. It doesn't sleep during a run.
+        let until = answer["lock"]["holder_boottime_ms"].as_u64().map_or(0, |since| since + LEASE_MS);
+        life.entered(&lock, token, Some(until * 1_000_000));
+        life.dwell(DWELL_MS);
+        if life.dice.below(2) == 0 {
+            life.lokt(&[&["lease", "renew"], &same[..]].concat());
+        }
+        let source = life.scratch("source", &life.who.to_string());
+        let target = format!("worktrees/{worktree}/published");
+        let token = token.unwrap_or(0).to_string();
+        life.lokt(&["lease", "fence", "publish", "--worktree", worktree, "--token", &token, &source, &target]);
+        life.left(&lock);
+        life.lokt(&[&["lease", "release"], &same[..]].concat());
+        for path in [&session, &source] {
+            let _ = rustix::fs::unlink(path);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What runs under a guard, a claim or a lease, or under another program's lock: it reads a register and writes it, and nothing but the lock
+//! protects that.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use lokt_core::history::Deed;
+use serde_json::Value;
+
+use super::{Life, inherited, snapshots};
+
+/// Digits of a register: a write of so few is one piece.
+const DIGITS: usize = 8;
+
+/// What it was let into.
+pub(super) struct Inside {
+    /// As the history calls it.
+    pub(super) lock: String,
+    pub(super) token: Option<u64>,
+    pub(super) until: Option<u64>,
+    /// The file that it protects.
+    register: Option<File>,
+}
+
+/// Runs it.
+pub(super) fn run(life: &mut Life) {
+    let mut insides = insides(life);
+    for inside in &insides {
+        life.entered(&inside.lock, inside.token, inside.until);
+    }
+    if life.word("register") == "yes" {
+        for inside in &mut insides {
+            inside.register = Some(open(&life.dir, &inside.lock));
+        }
+    }
+    let seen: Vec<u64> = insides.iter().map(|inside| inside.register.as_ref().map_or(0, value)).collect();
+    if life.word("then") == "snapshot" {
+        snapshots::take(life);
+    } else {
+        let limit_ms = life.number("dwell_ms");
+        life.dwell(limit_ms);
+    }
+    for (inside, seen) in insides.iter().zip(seen) {
+        if let Some(register) = &inside.register {
+            set(register, seen + 1);
+            let (register, token) = (inside.lock.clone(), inside.token);
+            life.write(Deed::Wrote { register, token, seen, made: seen + 1, taken: true });
+        }
+    }
+    for inside in &insides {
+        life.left(&inside.lock);
+    }
+}
+
+/// By what it inherited.
+fn insides(life: &Life) -> Vec<Inside> {
+    let ttl_ns = life.number("ttl_ms") * 1_000_000;
+    let since_asked = (ttl_ns > 0).then(|| life.number("asked") + ttl_ns);
+    let inside = |lock: String, token: Option<u64>, until: Option<u64>| Inside { lock, token, until, register: None };
+    let number = |key: &str| inherited(key).and_then(|text| text.parse::<u64>().ok());
+    if let Some(names) = inherited("LOKT_NAME") {
+        let tokens = inherited("LOKT_FENCING_TOKEN").unwrap_or_default();
+        let tokens: Vec<Option<u64>> = tokens.split(',').map(|token| token.parse().ok()).collect();
+        let until = |name: &str, token: Option<u64>| (ttl_ns > 0).then(|| lease_end(&life.base, name, token));
+        let names = names.split(',').zip(tokens);
+        names.map(|(name, token)| inside(life.lock(name), token, until(name, token))).collect()
+    } else if let Some(node) = inherited("LOKT_CLAIM_NODE") {
+        let lock = format!("{}-claims/{node}", life.word("ward"));
+        vec![inside(lock, number("LOKT_CLAIM_TOKEN"), since_asked)]
+    } else if let Some(worktree) = inherited("LOKT_LEASE_WORKTREE") {
+        let lock = format!("{}-{worktree}/lease", life.word("ward"));
+        vec![inside(lock, number("LOKT_LEASE_TOKEN"), since_asked)]
+    } else {
+        vec![inside(life.lock("x"), number("NAIVE_TOKEN"), None)]
+    }
+}
+
+/// Until when a hold with a lease may be believed, as its record says. The holder may have renewed it since: this is what is certain. A record
+/// that isn't ours promises nothing.
+pub(super) fn lease_end(base: &Path, name: &str, token: Option<u64>) -> u64 {
+    let bytes = std::fs::read(base.join(format!("root/locks/{name}.json"))).unwrap_or_default();
+    let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    if token.is_none() || record["fencing_token"].as_u64() != token {
+        return 0;
+    }
+    let part_end = |part: &Value, clock: &str| Some(part[clock].as_u64()? + part["ttl_sec"].as_u64()? * 1_000);
+    let parts = &record["parts"];
+    // The boot clock is ahead of the monotonic one by what the machine slept. It doesn't sleep during a run.
+    let ends = [part_end(&parts["process"], "monotonic_ms"), part_end(&parts["owner"], "boottime_ms")];
+    ends.into_iter().flatten().max().unwrap_or(0) * 1_000_000
+}
+
+/// The register that a lock protects.
+pub(super) fn open(dir: &Path, lock: &str) -> File {
+    let path = dir.join("registers").join(lock.replace('/', "-"));
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    file.expect("a temp directory is writable")
+}
+
+/// What is in it; nothing is zero.
+pub(super) fn value(register: &File) -> u64 {
+    let mut digits = [0; DIGITS];
+    let length = register.read_at(&mut digits, 0).expect("a register can be read");
+    String::from_utf8_lossy(&digits[..length]).parse().unwrap_or(0)
+}
+
+/// Changes it, whatever is in it.
+pub(super) fn set(register: &File, value: u64) {
+    register.write_all_at(format!("{value:0DIGITS$}").as_bytes(), 0).expect("a register can be written");
+}
