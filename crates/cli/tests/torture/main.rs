@@ -102,6 +102,7 @@ fn torture(seconds: u64, seed: u64) -> bool {
     let account = Account { entries: &entries, troubles, peers: &peers, lives: traffic.lives() };
     let text = format!("{}{}", account.text(), verdict(&checks));
     say(&text);
+    nemesis::tally(&account.troubles);
     report::file(&scene.dir.join("report"), &text);
     let well = result(&checks, (now_ms() - began_ms) / 1_000);
     if well {

@@ -16,7 +16,8 @@ use std::time::Duration;
 use lokt_core::history::{Deed, Entry, judge};
 use lokt_testkit::guarding::{Relative, family};
 use lokt_testkit::scribe::{self, Scribe};
-use lokt_testkit::swarm::{now_ms, pause};
+use lokt_testkit::swarm::{now_ms, pause, wait_until};
+use rustix::process::Signal;
 
 use crate::scene::{LOKT, MARK, Scene};
 use crate::traffic::{Traffic, locked, worker_words};
@@ -24,6 +25,8 @@ use crate::traffic::{Traffic, locked, worker_words};
 const RIVALS: usize = 4;
 /// A command that is inside for so long at most, and most often for an eighth of it.
 const DWELL_MS: u64 = 400;
+/// A process that was killed is gone before that.
+const DEATH: Duration = Duration::from_secs(20);
 /// Whoever must fail gets so many slices of time to do so.
 const SLICES_MAX: usize = 6;
 
@@ -127,7 +130,9 @@ impl Peer {
                     locked(wrapper).clone().filter(|(_, wrapper)| family(wrapper.pid).len() > 1)
                 };
                 let Some((who, wrapper)) = wrappers.iter().find_map(inside) else { continue };
-                wrapper.end();
+                // Not counted among what was done to lokt.
+                wrapper.signal(Signal::KILL);
+                wait_until(DEATH, || !wrapper.lives());
                 scribe.write_about(who, scribe::now_ns(), Deed::Killed);
                 killed.fetch_add(1, Ordering::SeqCst);
             }

@@ -4,6 +4,7 @@ pub(crate) mod disk;
 pub(crate) mod mess;
 pub(crate) mod troubles;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lokt_core::history::Deed;
@@ -11,6 +12,7 @@ use lokt_testkit::guarding::{Relative, family};
 use lokt_testkit::scribe::{Scribe, now_ns};
 use lokt_testkit::storm::Dice;
 use lokt_testkit::swarm::{now_ms, pause, put, wait_until};
+use lokt_testkit::tally::{self, Trial};
 use rustix::process::Signal;
 
 use self::troubles::note;
@@ -36,6 +38,16 @@ const LONG_STOP_MS: std::ops::Range<u64> = 1_200..3_500;
 const SHORT_STOP_MS: u64 = 300;
 /// A process that was killed is gone before that.
 const DEATH: Duration = Duration::from_secs(20);
+
+/// Counts what was done for the table of all tests. Kills count by themselves.
+pub(crate) fn tally(troubles: &BTreeMap<String, u64>) {
+    let count = |kinds: &[&str]| kinds.iter().filter_map(|kind| troubles.get(*kind)).sum::<u64>();
+    let stops = count(&["orphan", "short stop", "long stop", "delayed call"]);
+    tally::add(Trial::Stop, usize::try_from(stops).unwrap_or(0));
+    tally::add(Trial::Fault, usize::try_from(count(&["failed call"])).unwrap_or(0));
+    // The first thread of a program doesn't end, but exits.
+    tally::write_down();
+}
 
 /// Somebody who stands still.
 struct Frozen {
