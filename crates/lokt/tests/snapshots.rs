@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use lokt::lease::{LeaseTerms, Leasing, Taking, Worktree};
 use lokt::repo::Repository;
 use lokt::snapshot::{Acting, InPlace, Named, Restoring, SnapshotWish, Snapshotting, Unfolding};
-use lokt::tree::{Control, Known, Silent};
+use lokt::tree::{Control, Known, Phase, Progress, Silent};
 use lokt::{Consistency, Identity, Isolation, LeasePolicy, LockName, Patience, Session};
 
 fn me() -> Identity {
@@ -80,4 +83,42 @@ fn a_snapshot_is_taken_found_verified_and_comes_back() {
     let made = repo.restore_into(&old, &name, &control(&halt)).expect("an answer").value;
     assert!(matches!(made, Unfolding::Made(_)), "{made:?}");
     assert_eq!(fs::read_to_string(dir.path().join("worktrees/copy/sub/a")).expect("a file"), "one");
+}
+
+/// Panics once something was done in a phase.
+struct Panics(Phase);
+
+impl Progress for Panics {
+    fn step(&self, phase: Phase, files: u64, _: u64, bytes: u64, _: u64) {
+        if phase == self.0 && files + bytes > 0 {
+            std::panic::resume_unwind(Box::new("whoever looks on panics"));
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_whoever_looks_on_ends_the_work_and_does_not_hang_it() {
+    for at in [Phase::Scanning, Phase::Copying] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let repo = repository(dir.path());
+        let main = main_of(&repo);
+        for number in 0..100 {
+            fs::create_dir(dir.path().join(format!("main/{number}"))).expect("a directory");
+        }
+        #[expect(clippy::disallowed_methods, reason = "a user's file")]
+        fs::write(dir.path().join("main/big"), vec![1; 30 << 20]).expect("a file");
+        let session = leased(&main);
+        let (send, ended) = mpsc::channel();
+        // Not joined: if it hangs, the test must not.
+        thread::spawn(move || {
+            let (panics, halt) = (Panics(at), AtomicBool::new(false));
+            let control = Control { threads: 4, ..Control::new(&panics, &halt) };
+            let wish =
+                SnapshotWish { consistency: Consistency::Quiesced, note: None, acting: Acting::Session(&session) };
+            let work = std::panic::AssertUnwindSafe(|| drop(main.snapshot(&wish, &control)));
+            send.send(std::panic::catch_unwind(work).is_err()).expect("somebody waits for it");
+        });
+        let panicked = ended.recv_timeout(Duration::from_secs(60));
+        assert_eq!(panicked, Ok(true), "{at:?}: the panic reaches whoever asked for the snapshot");
+    }
 }

@@ -2,8 +2,6 @@
 //! where everybody may write.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use lokt_core::lease::config::Isolation;
@@ -13,6 +11,7 @@ use super::answers::Acting;
 use crate::error::Error;
 use crate::lease::{Keeping, Lease, LeaseRefusal, TokenCheck, Worktree};
 use crate::repo::{Asked, Leased};
+use crate::sys::stopper::{Stopper, look_after};
 
 /// A renewal is due when this part of the lease has passed.
 const RENEWED_AT: u64 = 3;
@@ -64,30 +63,21 @@ impl<'a> Mandate<'a> {
     /// Does the work, and sees to it that the lease doesn't end meanwhile. If it is lost, `halt` is told: going on is of no use then.
     pub(super) fn during<T>(&self, halt: &AtomicBool, work: impl FnOnce() -> T) -> T {
         let Some((session, lease)) = &self.kept else { return work() };
-        let done = (Mutex::new(false), Condvar::new());
-        thread::scope(|scope| {
-            let renewing = thread::Builder::new().spawn_scoped(scope, || {
-                let mut lease = lease.clone();
-                while !is_done_within(&done, lease.record.policy.lease_ms / RENEWED_AT) {
-                    match self.worktree.keep(session, Some(&lease)).map(|kept| kept.0) {
-                        Ok(Keeping::Renewed(longer)) => lease = *longer,
-                        Ok(Keeping::Denied(_)) => {
-                            halt.store(true, Ordering::Relaxed);
-                            return;
-                        }
-                        // Another attempt may have more luck; if not, the link that counts is refused.
-                        Err(_) => {}
+        let renew = |stopper: &Stopper| {
+            let mut lease = lease.clone();
+            while !stopper.stops_within(renewed_after(&lease)) {
+                match self.worktree.keep(session, Some(&lease)).map(|kept| kept.0) {
+                    Ok(Keeping::Renewed(longer)) => lease = *longer,
+                    Ok(Keeping::Denied(_)) => {
+                        halt.store(true, Ordering::Relaxed);
+                        return;
                     }
+                    // Another attempt may have more luck; if not, the link that counts is refused.
+                    Err(_) => {}
                 }
-            });
-            let result = work();
-            let (flag, bell) = &done;
-            *flag.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
-            bell.notify_all();
-            // Where no thread could be had the lease lasts as long as it does.
-            drop(renewing);
-            result
-        })
+            }
+        };
+        look_after(renew, work)
     }
 
     /// Gives back what was taken for this work alone.
@@ -96,8 +86,6 @@ impl<'a> Mandate<'a> {
     }
 }
 
-fn is_done_within((flag, bell): &(Mutex<bool>, Condvar), ms: u64) -> bool {
-    let flag = flag.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let waited = bell.wait_timeout_while(flag, Duration::from_millis(ms.max(10)), |done| !*done);
-    *waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
+fn renewed_after(lease: &Lease) -> Duration {
+    Duration::from_millis((lease.record.policy.lease_ms / RENEWED_AT).max(10))
 }

@@ -29,6 +29,8 @@ mod sleepers;
 pub(crate) mod spawn;
 pub mod staged;
 pub mod start;
+pub mod stopper;
 pub mod terminal;
+pub mod threads;
 mod unnamed;
 pub(crate) mod waker;

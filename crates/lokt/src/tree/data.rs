@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::os::fd::BorrowedFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::PoisonError;
 
 use rustix::fs::{Advice, SeekFrom, fadvise, ftruncate, seek};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
 use super::TreeError;
 use super::control::Meter;
+use crate::sys::threads::{Condvar, Mutex, locked, scope, spawn_in};
 
 /// One read, one write: small enough to be in a near cache when it is hashed.
 const BLOCK: usize = 256 << 10;
@@ -78,12 +78,12 @@ fn pour_beside(
     meter: &Meter<'_>,
 ) -> Option<Result<Poured, Failed>> {
     let shared = Shared::default();
-    let size = thread::scope(|scope| {
-        thread::Builder::new().spawn_scoped(scope, || shared.hash_until_closed()).ok()?;
+    let size = scope(|scope| {
+        if !spawn_in(scope, || shared.hash_until_closed()) {
+            return None;
+        }
         let mut beside = Beside { shared: &shared, made: 0 };
-        let size = stream(spring, target, &mut beside, meter);
-        shared.close();
-        Some(size)
+        Some(stream(spring, target, &mut beside, meter))
     })?;
     while shared.hash_next() {}
     let hash = *locked(&shared.hasher).finalize().as_bytes();
@@ -299,14 +299,16 @@ impl Shared {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Leaves hashing to another thread, as long as that one keeps up.
+/// Leaves hashing to another thread, as long as that one keeps up. Dropped, also by a panic, it tells that one to end.
 struct Beside<'a> {
     shared: &'a Shared,
     made: usize,
+}
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
 }
 
 impl Digest for Beside<'_> {

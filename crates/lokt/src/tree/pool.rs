@@ -1,5 +1,6 @@
 //! Work on many files with a few threads, each with its own open directories and buffers.
 
+use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -49,7 +50,7 @@ pub(super) fn each<A: Sync, B: Send, S>(
         let other = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
         let others: Vec<_> = (1..threads).filter_map(other).collect();
         let mut done = some();
-        done.extend(others.into_iter().flat_map(|thread| thread.join().expect("the work does not panic")));
+        done.extend(others.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))));
         done
     });
     if let Some(error) = failed.into_inner().expect("nobody panics with it") {

@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
+use std::panic::resume_unwind;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -165,7 +166,7 @@ impl Walk<'_> {
             let others: Vec<_> = (1..self.control.threads).filter_map(other).collect();
             *found = self.work(std::mem::take(found));
             for other in others {
-                let more = other.join().expect("looking does not panic");
+                let more = other.join().unwrap_or_else(|panic| resume_unwind(panic));
                 found.entries.extend(more.entries);
                 found.skipped.extend(more.skipped);
                 found.moved.extend(more.moved);
@@ -190,7 +191,9 @@ impl Walk<'_> {
             };
             queue.busy += 1;
             drop(queue);
+            let fails = FailsByPanic(self);
             let listed = self.list(&dir, &mut found, &mut more);
+            drop(fails);
             queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             queue.busy -= 1;
             queue.dirs.append(&mut more);
@@ -270,6 +273,18 @@ impl Walk<'_> {
             found.with_ignored.push(dir.to_vec());
         }
         self.meter.add((found.entries.len() - before) as u64, 0)
+    }
+}
+
+/// A thread that panics looks at nothing any more: the others must not wait for what it might have found.
+struct FailsByPanic<'a>(&'a Walk<'a>);
+
+impl Drop for FailsByPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.queue.lock().unwrap_or_else(PoisonError::into_inner).failed.get_or_insert(TreeError::Halted);
+            self.0.wake.notify_all();
+        }
     }
 }
 

@@ -1,0 +1,23 @@
+//! Where threads that look after something come from, and what they meet by.
+
+pub use std::sync::{Condvar, Mutex, MutexGuard};
+pub use std::thread::{Builder, Scope, scope};
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// Starts a thread that ends within `scope`. False: none could be had.
+pub fn spawn_in<'scope>(scope: &'scope Scope<'scope, '_>, work: impl FnOnce() + Send + 'scope) -> bool {
+    Builder::new().spawn_scoped(scope, work).is_ok()
+}
+
+/// Locks it. What is behind a mutex of this library is whole even if somebody panicked beside it.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sleeps for so long, or until `is_over`, which is looked at when the bell rings. Is it over?
+pub fn sleep_until<T: Send>(state: &Mutex<T>, bell: &Condvar, time: Duration, is_over: fn(&T) -> bool) -> bool {
+    let waited = bell.wait_timeout_while(locked(state), time, |state| !is_over(state));
+    is_over(&waited.unwrap_or_else(PoisonError::into_inner).0)
+}
