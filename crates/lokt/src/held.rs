@@ -1,8 +1,7 @@
 //! A lock in a program: held until it is dropped.
 
 use std::fmt;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lokt_core::badges::Badges;
@@ -16,6 +15,8 @@ use crate::error::Error;
 use crate::grasp::{Grasp, Grasped, Proof};
 use crate::locks::{Lokt, Refusal};
 use crate::minder::Minder;
+use crate::sys::news::News;
+use crate::sys::threads::mpsc::Receiver;
 use crate::wait::Patience;
 
 /// A lock that is asked for. Made by [`Lokt::lock`].
@@ -156,8 +157,7 @@ pub struct Held {
     proof: Proof,
     hold: Hold,
     maker: u32,
-    lost: Arc<Mutex<Option<Lost>>>,
-    listeners: Arc<Mutex<Vec<Sender<Lost>>>>,
+    loss: Arc<News<Lost>>,
     minder: Option<Minder>,
     ttl_sec: Option<u64>,
 }
@@ -170,8 +170,7 @@ impl Held {
             proof,
             hold,
             maker: std::process::id(),
-            lost: Arc::default(),
-            listeners: Arc::default(),
+            loss: Arc::default(),
             minder: None,
             ttl_sec,
         };
@@ -193,35 +192,21 @@ impl Held {
 
     /// Looks whether it is still held. What can't be looked at is not lost.
     pub fn check(&self) -> Result<(), Lost> {
-        if let Some(lost) = self.known_loss() {
+        if let Some(lost) = self.loss.known() {
             return Err(lost);
         }
         match self.proof.look() {
-            Outcome::Lost(holder) => {
-                let lost = Lost { holder };
-                *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(lost.clone());
-                Err(lost)
-            }
+            Outcome::Lost(holder) => Err(self.loss.tell(Lost { holder })),
             Outcome::Kept { .. } | Outcome::Failed(_) => Ok(()),
         }
     }
 
-    fn known_loss(&self) -> Option<Lost> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Is told when it is lost, within about a second.
     pub fn losses(&mut self) -> Receiver<Lost> {
-        let (send, receive) = mpsc::channel();
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(send);
         if self.minder.is_none() {
             self.start_minder();
         }
-        // Whoever looked after it has told the others, and left.
-        if let Some(lost) = self.known_loss() {
-            tell_all(&self.listeners, &lost);
-        }
-        receive
+        self.loss.listen()
     }
 
     /// Renews the lease now, as is done by itself half-way through it. For tests that don't wait so long.
@@ -237,12 +222,8 @@ impl Held {
 
     fn start_minder(&mut self) {
         let Some(grasp) = &self.grasp else { return };
-        let (lost, listeners) = (self.lost.clone(), self.listeners.clone());
-        self.minder = Some(Minder::of(grasp, self.ttl_sec, move |holder| {
-            let loss = Lost { holder };
-            *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(loss.clone());
-            tell_all(&listeners, &loss);
-        }));
+        let loss = Arc::clone(&self.loss);
+        self.minder = Some(Minder::of(grasp, self.ttl_sec, move |holder| drop(loss.tell(Lost { holder }))));
     }
 
     fn end(&mut self) -> Result<(), NotReleased> {
@@ -287,12 +268,5 @@ impl std::error::Error for NotReleased {}
 impl Drop for Held {
     fn drop(&mut self) {
         let _ = self.end();
-    }
-}
-
-/// Each is told once.
-fn tell_all(listeners: &Mutex<Vec<Sender<Lost>>>, lost: &Lost) {
-    for listener in listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        let _ = listener.send(lost.clone());
     }
 }

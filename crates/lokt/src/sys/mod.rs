@@ -14,6 +14,7 @@ pub mod machine;
 pub mod mortal;
 pub(crate) mod mounts;
 pub mod mutex;
+pub mod news;
 mod os_dirs;
 pub mod os_disk;
 pub(crate) mod payload;

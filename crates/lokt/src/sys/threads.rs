@@ -1,7 +1,7 @@
 //! Where threads that look after something come from, and what they meet by.
 
-pub use std::sync::{Condvar, Mutex, MutexGuard};
-pub use std::thread::{Builder, Scope, scope};
+pub use std::sync::{Condvar, Mutex, MutexGuard, mpsc};
+pub use std::thread::{Builder, JoinHandle, Scope, scope};
 
 use std::sync::PoisonError;
 use std::time::Duration;
