@@ -40,10 +40,16 @@ impl FakeMachine {
 
     /// Time passes on every clock.
     pub fn advance_secs(&self, secs: u64) {
+        self.advance_ms(secs * 1000);
+    }
+
+    /// The same, in milliseconds.
+    pub fn advance_ms(&self, ms: u64) {
         let mut state = self.state();
-        state.now.monotonic_ms += secs * 1000;
-        state.now.boottime_ms += secs * 1000;
-        state.now.wall = moved(state.now.wall, i64::try_from(secs).expect("a short test"));
+        state.now.monotonic_ms += ms;
+        state.now.boottime_ms += ms;
+        let passed = SignedDuration::from_millis(i64::try_from(ms).expect("a short test"));
+        state.now.wall = state.now.wall.checked_add(passed).expect("tests stay in range");
     }
 
     /// The machine sleeps: no process runs, and the monotonic clock doesn't either.

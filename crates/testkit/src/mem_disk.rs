@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use lokt::sys::changes::Changes;
 use lokt::sys::disk::{
     Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock, Unnamed,
 };
+use lokt::sys::threads::{Condvar, Mutex, MutexGuard, locked};
 
 use crate::tally::{self, Trial};
 
@@ -37,6 +38,8 @@ pub enum PowerCut {
 #[derive(Clone, Default)]
 pub struct MemDisk {
     state: Arc<Mutex<State>>,
+    /// Rings when the mutex becomes free.
+    bell: Arc<Condvar>,
 }
 
 #[derive(Default)]
@@ -70,7 +73,7 @@ impl MemDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// The process that used the disk is gone: the kernel drops its locks.
@@ -78,6 +81,7 @@ impl MemDisk {
         let mut state = self.state();
         state.mutex_held = false;
         state.locked_files.clear();
+        self.bell.notify_all();
     }
 
     /// The power goes; the disk is mounted again.
@@ -443,8 +447,9 @@ impl Disk for MemDisk {
         Mount { fs: Some(EXT4), id: Some(self.state().mount_id) }
     }
 
-    fn lock(&self, _patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
-        let mut state = self.state();
+    fn lock(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
+        let waited = self.bell.wait_timeout_while(self.state(), patience, |state| state.mutex_held);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         if state.mutex_held {
             return Err(NoMutex::Busy("another caller of this test".into()));
         }
@@ -562,5 +567,6 @@ impl Unlock for MemUnlock {
 impl Drop for MemUnlock {
     fn drop(&mut self) {
         self.disk.state().mutex_held = false;
+        self.disk.bell.notify_all();
     }
 }

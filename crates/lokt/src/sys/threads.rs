@@ -1,4 +1,7 @@
 //! Where threads that look after something come from, and what they meet by.
+//!
+//! `crates/threads` builds this library with another file in the place of this one, whose threads take turns as a scheduler says: so
+//! what may happen in any order is tried in very many.
 
 pub use std::sync::{Condvar, Mutex, MutexGuard, mpsc};
 pub use std::thread::{Builder, JoinHandle, Scope, scope};
