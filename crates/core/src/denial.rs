@@ -152,3 +152,22 @@ impl Denial {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(liveness: Liveness, process: Lease) -> Box<Holder> {
+        Box::new(Holder { hold: Hold::blank(), liveness, elapsed: Elapsed { process, owner: Lease::Absent } })
+    }
+
+    #[test]
+    fn the_code_of_a_hold_that_is_over_says_how_it_ended() {
+        let (expired, gone) = (holder(Liveness::Alive, Lease::Over(1)), holder(Liveness::Gone, Lease::Endless));
+        assert_eq!(expired.staleness().map(Staleness::as_str), Some("expired"));
+        assert_eq!(gone.staleness().map(Staleness::as_str), Some("dead_pid"));
+        assert_eq!(Denial::Over(expired).code(), "E_LOCK_EXPIRED");
+        assert_eq!(Denial::Over(gone).code(), "E_FENCING_MISMATCH");
+        assert_eq!(Denial::StaleToken { named: 6, current: None }.code(), "E_FENCING_MISMATCH");
+    }
+}
