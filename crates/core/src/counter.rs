@@ -21,6 +21,8 @@ pub const LEAP: u64 = 1_000_000;
 pub const MOUNTS_MAX: usize = 16;
 /// The next file always has this size, so that it is rewritten in place by one write.
 pub const NEXT_BYTES: usize = 1024;
+/// The next number may have a digit more than the one before, and a newline ends the file.
+const ROOM_TO_COUNT: usize = 8;
 
 /// The content of the next file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +57,9 @@ pub struct Draw {
 impl Next {
     /// Reads the file; anything odd is as good as nothing.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
+        // What fills the file to its end may not fit any more once it has counted on.
         let text = core::str::from_utf8(bytes).ok()?.trim_end();
+        let text = Some(text).filter(|text| text.len() <= NEXT_BYTES - ROOM_TO_COUNT)?;
         let (body, check) = text.rsplit_once(' ')?;
         if u32::from_str_radix(check, 16).ok()? != fnv1a_32(body.as_bytes()) {
             return None;
@@ -201,6 +205,21 @@ mod tests {
         ] {
             assert_eq!(read(&odd), None, "{odd:?}");
         }
+    }
+
+    #[test]
+    fn a_next_file_that_is_full_to_its_end_is_not_believed_because_its_successor_would_be_cut_off() {
+        let file = |length: usize| {
+            let empty = r#"{"version":1,"boot_id":"boot","mounts":[7],"next":9,"ceiling":99}"#;
+            let body = empty.replace("[7]", &format!("[7{}]", ",7".repeat((length - 9 - empty.len()) / 2)));
+            format!("{body} {:08x}", fnv1a_32(body.as_bytes())).into_bytes()
+        };
+        let most = Next::parse(&file(NEXT_BYTES - ROOM_TO_COUNT)).expect("this much fits");
+        let after = quick(Some(&most), HERE).expect("the block lasts").next;
+        let body = serde_json::to_string(&after).expect("strings and numbers");
+        let whole = format!("{body} {:08x} ", fnv1a_32(body.as_bytes()));
+        assert!(after.encode().starts_with(whole.as_bytes()), "what it becomes is written whole");
+        assert_eq!(Next::parse(&file(NEXT_BYTES - 1)), None);
     }
 
     #[test]
