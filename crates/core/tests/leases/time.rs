@@ -148,6 +148,23 @@ fn the_clock_of_a_file_server_is_one_clock_for_all() {
 }
 
 #[test]
+fn where_two_clocks_prove_it_over_the_servers_is_named_by_a_word_that_stays() {
+    let clues = Clues { server_ms: Some(33_001), seen_ms: 33_061, ..NOTHING };
+    let verdict = seen(&leased(), 0, &stranger(), clues);
+    assert_eq!((verdict.evidence, verdict.is_over()), (Some(Evidence::ServerClock), true));
+    let every = [
+        (Evidence::BootClock, "boot_clock"),
+        (Evidence::ProcessGone, "process_gone"),
+        (Evidence::BootGone, "boot_gone"),
+        (Evidence::ServerClock, "server_clock"),
+        (Evidence::Observed, "observed"),
+    ];
+    for (evidence, word) in every {
+        assert_eq!(evidence.as_str(), word, "programs read it");
+    }
+}
+
+#[test]
 fn who_has_watched_for_long_enough_needs_no_other_clock() {
     // 30,000 ms by a clock that goes slower by two in a thousand, and 3,000 ms of doubt.
     for (seen_ms, cache_ms, left, in_grace) in [
