@@ -90,6 +90,7 @@ mod tests {
     fn the_free_lock_is_offered_once_to_the_first_that_counts() {
         assert_eq!(to_offer(&[stopped(1), ticket(3), ticket(5)], None, NOW), Some(3));
         assert_eq!(to_offer(&[offered(3, 100), ticket(5)], None, NOW), None, "the first note stands");
+        assert_eq!(to_offer(&[offered(3, 0), ticket(5)], None, NOW), None, "one of this very moment, too");
         assert_eq!(to_offer(&[offered(3, OFFER_MS_MAX + 1), ticket(5)], None, NOW), Some(5));
         assert_eq!(to_offer(&[ticket(3)], Some(3), NOW), None, "nobody is ahead");
         let future = Ticket { offered_ms: Some(NOW + 5), ..ticket(3) };
