@@ -1,9 +1,11 @@
-//! Any bytes in lokt's own small files and variables: pulses, the token counter, the list of holds, names.
+//! Any bytes in lokt's own small files and variables, and where people type: pulses, the token counter, the list of holds, names,
+//! durations.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::badges::Badges;
 use lokt_core::counter::{Next, encode_ceiling, parse_ceiling};
+use lokt_core::duration;
 use lokt_core::name::LockName;
 use lokt_core::pulse::Pulse;
 use lokt_core::time::parse_wall;
@@ -28,4 +30,17 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!name.as_str().contains('/') && !name.as_str().contains("..") && !name.as_str().starts_with('-'));
         assert_eq!(LockName::from_file_name(&format!("{name}.json")).as_ref(), Some(&name), "its file names it");
     }
+    lasts(text);
 });
+
+/// Anything that somebody types where a duration should be.
+fn lasts(text: &str) {
+    let Ok(lasts) = duration::parse(text) else { return };
+    let seconds = duration::whole_seconds(lasts);
+    assert!(u128::from(seconds) * 1000 >= lasts.as_millis(), "rounded up, never down");
+    assert!(!duration::show(lasts).is_empty(), "it can be shown");
+    if let Ok(signed) = i64::try_from(seconds) {
+        let again = duration::parse(&duration::show_seconds(signed)).map(duration::whole_seconds);
+        assert_eq!(again, Ok(seconds), "what is shown can be typed");
+    }
+}

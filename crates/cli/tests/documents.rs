@@ -49,9 +49,11 @@ fn every_test_that_the_guarantees_name_is_where_they_say() {
 fn every_link_between_the_documents_leads_somewhere() {
     let mut pages =
         vec![repository().join("README.md"), repository().join("CONTRIBUTING.md"), repository().join("CHANGELOG.md")];
-    pages.extend(
-        fs::read_dir(repository().join("docs")).expect("it is there").filter_map(|entry| Some(entry.ok()?.path())),
-    );
+    pages.push(repository().join("fuzz/README.md"));
+    let docs =
+        fs::read_dir(repository().join("docs")).expect("it is there").filter_map(|entry| Some(entry.ok()?.path()));
+    // Beside the pages are results, which link to nothing.
+    pages.extend(docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
     let mut links = 0;
     for page in pages {
         let text = fs::read_to_string(&page).expect("a page is text");
@@ -64,4 +66,29 @@ fn every_link_between_the_documents_leads_somewhere() {
         }
     }
     assert!(links > 10, "the pages have links: {links}");
+}
+
+#[test]
+fn every_fuzz_target_has_a_source_inputs_and_a_row_in_the_table() {
+    let fuzz = repository().join("fuzz");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("the fuzz crate is there");
+    let table = fs::read_to_string(fuzz.join("README.md")).expect("its page is there");
+    let targets: Vec<&str> = manifest
+        .split("[[bin]]\n")
+        .skip(1)
+        .map(|bin| bin.split('"').nth(1).expect("a program has a name in quotes"))
+        .collect();
+    for target in &targets {
+        assert!(fuzz.join(format!("fuzz_targets/{target}.rs")).is_file(), "fuzz target {target} has no source");
+        let inputs = fs::read_dir(fuzz.join("corpus").join(target)).map_or(0, Iterator::count);
+        assert!(inputs >= 2, "fuzz/corpus/{target} has {inputs} inputs to begin with");
+        assert!(table.contains(&format!("| `{target}` |\n")), "fuzz/README.md has no row for {target}");
+    }
+    for place in ["fuzz_targets", "corpus"] {
+        for entry in fs::read_dir(fuzz.join(place)).expect("it is there").flatten() {
+            let path = entry.path();
+            let name = path.file_stem().and_then(|name| name.to_str()).expect("its name is text");
+            assert!(targets.contains(&name), "fuzz/{place} has {name}, which fuzz/Cargo.toml does not: nobody runs it");
+        }
+    }
 }
