@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::hold::Identity;
-use crate::liveness::Process;
+use crate::liveness::{Process, is_local};
 use crate::time::{millis_between, parse_wall, show_wall};
 
 /// The lock's name in the ledger.
@@ -34,6 +34,8 @@ pub struct Writer {
     pub boot_id: String,
     /// In which pid namespace.
     pub pid_ns: Option<u64>,
+    /// The magic number of the file system, as it saw it.
+    pub fs: Option<u64>,
     /// Tells one lock of a process from the next.
     pub nonce: String,
 }
@@ -62,6 +64,7 @@ impl Note {
             pid_start: me.pid_start,
             boot_id,
             pid_ns: me.pid_ns,
+            fs: me.fs,
             nonce: nonce.clone(),
         });
         // Unlike any other program's, and any other process's: a program that compares before it releases leaves ours alone.
@@ -84,6 +87,7 @@ impl Note {
             add("start_ticks", writer.pid_start.into());
             add("boot_id", writer.boot_id.as_str().into());
             add("pid_ns", json!(writer.pid_ns));
+            add("fs", json!(writer.fs));
             add("nonce", writer.nonce.as_str().into());
         }
         if let Some(took_over) = &self.took_over {
@@ -104,6 +108,7 @@ impl Note {
                 pid_start: number("start_ticks")?,
                 boot_id: text("boot_id")?,
                 pid_ns: members.get("pid_ns").and_then(Value::as_u64),
+                fs: members.get("fs").and_then(Value::as_u64),
                 // It becomes part of a path.
                 nonce: text("nonce").filter(|nonce| is_nonce(nonce))?,
             })
@@ -115,6 +120,17 @@ impl Note {
             writer: writer(),
             took_over: text("took_over"),
         }
+    }
+}
+
+impl Note {
+    /// Was it written on another boot of this machine, on a disk that only this machine writes to? Then whoever wrote it is gone.
+    pub fn is_of_a_boot_that_is_over(&self, me: &Identity) -> bool {
+        let Some(writer) = &self.writer else { return false };
+        let is_other_boot = me.boot_id.as_ref().is_some_and(|boot_id| *boot_id != writer.boot_id);
+        // A container may have made up a boot id of its own; it has a pid namespace of its own too.
+        let is_same_space = writer.pid_ns.is_some() && writer.pid_ns == me.pid_ns;
+        is_other_boot && self.host == me.host && is_same_space && is_local(writer.fs) && is_local(me.fs)
     }
 }
 
@@ -130,7 +146,7 @@ pub struct Sight<'a> {
     pub note: &'a Note,
     /// When it was last changed, by the file system.
     pub modified: Timestamp,
-    /// What became of the process that it names, if it is one of us and of this boot.
+    /// What became of the process that it names, if it is one of us, and of this boot or of an earlier one of this machine.
     pub writer: Option<Process>,
     /// For how long it has been seen unchanged, by the boot clock.
     pub unchanged_ms: u64,
@@ -211,6 +227,29 @@ mod tests {
     }
 
     #[test]
+    fn a_boot_is_known_to_be_over_only_on_the_same_machine_with_a_disk_of_its_own() {
+        let then = Identity {
+            boot_id: Some("a".into()),
+            host: "h".into(),
+            pid_ns: Some(9),
+            fs: Some(0xef53),
+            ..Identity::default()
+        };
+        let now = Identity { boot_id: Some("b".into()), ..then.clone() };
+        let is_over = |then: &Identity, now: &Identity| Note::of(then, at(NOW), 1).is_of_a_boot_that_is_over(now);
+        assert!(is_over(&then, &now));
+        assert!(!is_over(&then, &then), "the same boot isn't over");
+        assert!(!is_over(&then, &Identity { boot_id: None, ..now.clone() }), "which boot this is isn't known");
+        assert!(!is_over(&then, &Identity { host: "other".into(), ..now.clone() }), "another machine");
+        assert!(!is_over(&then, &Identity { pid_ns: Some(8), ..now.clone() }), "a container has a boot id of its own");
+        let nfs = Some(0x6969);
+        assert!(!is_over(&Identity { fs: nfs, ..then.clone() }, &now), "it came over the network");
+        assert!(!is_over(&then, &Identity { fs: nfs, ..now.clone() }), "so do we");
+        assert!(!is_over(&Identity { fs: None, ..then.clone() }, &now), "an older lokt doesn't say");
+        assert!(!Note::parse(b"").is_of_a_boot_that_is_over(&now), "nobody knows whose it is");
+    }
+
+    #[test]
     fn our_note_has_the_documented_members_first_and_reads_back() {
         let me = Identity {
             boot_id: Some("b".into()),
@@ -218,6 +257,7 @@ mod tests {
             pid: 7,
             pid_start: 8,
             pid_ns: Some(9),
+            fs: Some(0xef53),
             ..Identity::default()
         };
         let note = Note::of(&me, at(NOW), 255);

@@ -134,8 +134,9 @@ impl Ledger {
         disk: Arc<dyn Disk>,
         above: Arc<dyn Disk>,
         machine: Arc<dyn Machine>,
-        me: Identity,
+        mut me: Identity,
     ) -> Result<Self, Error> {
+        me.fs = disk.mount().fs;
         let path = dir.join(LEDGER);
         let (settings, is_settled) = settings::of(&*disk, &*above, &path)?;
         let patience = LockPatience::default();

@@ -102,7 +102,7 @@ impl Ledger {
         let verdict = judge(&Sight {
             note: &note,
             modified: stamp.modified,
-            writer: note.writer.as_ref().and_then(|writer| self.writer(writer)),
+            writer: self.writer(&note),
             unchanged_ms: now.boottime_ms.saturating_sub(first_seen_ms),
             now: now.wall,
         });
@@ -134,9 +134,10 @@ impl Ledger {
     }
 
     /// What became of one of us. A lock of this very process was left by a release that failed: nobody else is inside, or we weren't.
-    fn writer(&self, writer: &Writer) -> Option<Process> {
+    fn writer(&self, note: &Note) -> Option<Process> {
+        let writer: &Writer = note.writer.as_ref()?;
         if self.me.boot_id.as_ref() != Some(&writer.boot_id) {
-            return None;
+            return note.is_of_a_boot_that_is_over(&self.me).then_some(Process::Dead);
         }
         let same_space = writer.pid_ns.is_some() && writer.pid_ns == self.me.pid_ns;
         if !same_space {

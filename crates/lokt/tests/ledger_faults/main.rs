@@ -4,6 +4,7 @@
 mod scenes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lokt_testkit::fault_disk::{Fault, FaultDisk};
 use lokt_testkit::mem_disk::PowerCut;
@@ -118,4 +119,17 @@ fn an_append_with_a_key_may_be_repeated_after_any_failure() {
             assert_eq!(count, 1, "{context}: one key, one event");
         }
     }
+}
+
+/// A power cut comes while somebody is inside. The lock may have become durable with somebody else's event.
+#[test]
+fn the_lock_of_a_boot_that_is_over_is_dead_at_once() {
+    let (mut world, title) = (World::new(), "the first append after a reboot");
+    world.next(title);
+    world.leave_lock();
+    world.power_cut(PowerCut::Everything);
+    let acks = world.next_within(Duration::from_secs(1), title);
+    world.keeps(&acks, title);
+    world.lock_is_free(title);
+    assert_eq!(world.events(title).len(), 2, "{title}: the dead don't come back, so nothing is filled");
 }

@@ -9,6 +9,7 @@ use lokt::ledger::{AppendTerms, Appending, ClaimTerms, Claiming, Ledger, LockPat
 use lokt::sys::disk::Disk;
 use lokt::sys::machine::{Machine, ProcessStat};
 use lokt::{Draft, Error, Patience, Seq, Style};
+use lokt_core::hold::Identity;
 use lokt_core::ledger::stored::Stored;
 use lokt_core::ledger::writer_lock::{LOCK, Note};
 use lokt_core::time::Moment;
@@ -136,6 +137,19 @@ impl World {
     /// Somebody appends on the healthy disk.
     pub(crate) fn next(&self, context: &str) -> Acks {
         append(&self.ledger("next"), "next").unwrap_or_else(|error| panic!("{context}: the next append: {error}"))
+    }
+
+    /// The same for somebody who doesn't wait for long.
+    pub(crate) fn next_within(&self, timeout: Duration, context: &str) -> Acks {
+        let patience = LockPatience { timeout, poll: Duration::from_millis(1) };
+        let done = append(&self.ledger("next").patient(patience), "next");
+        done.unwrap_or_else(|error| panic!("{context}: the next append: {error}"))
+    }
+
+    /// Somebody of this boot dies inside.
+    pub(crate) fn leave_lock(&self) {
+        let dead = Identity { fs: self.mem.mount().fs, ..somebody("dead", self.boot) };
+        self.mem.plant(LOCK, &Note::of(&dead, self.machine.now().wall, 7).render());
     }
 
     pub(crate) fn lock_is_free(&self, context: &str) {
