@@ -64,6 +64,7 @@ fn lines_of_which_a_power_cut_left_only_the_length_are_made_anew() {
         let mut wiped = whole.clone();
         wiped[left..].fill(0);
         scene.set_log(&wiped);
+        assert_eq!(scene.broken_line(), None, "before anybody wrote, it may come back");
         assert_eq!(scene.fill(&scene.repo(), &main).warning, None);
         assert_eq!(scene.fill(&scene.repo(), &other).warning, None);
         assert_eq!(String::from_utf8_lossy(&scene.log()), String::from_utf8_lossy(&whole));

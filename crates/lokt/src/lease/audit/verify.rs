@@ -68,14 +68,24 @@ impl Repository {
         let mut wanted = Wanted::new(newest.iter().map(|(_, slot)| &slot.anchor).chain(&known));
         let mut unlogged: HashSet<&str> = newest.iter().map(|(_, slot)| slot.event.event_id.as_str()).collect();
         let (mut broken, mut warnings, mut end) = (None, Vec::new(), Place::default());
+        // Since this machine started, nothing was lost by itself.
+        let is_settled = head.as_ref().is_some_and(|head| is_this_boot(self, &head.boot_id));
         if let Some(file) = open(self).at("read", &path, LOG)? {
             let mut lines = Lines::new(&*file, Place::default());
             loop {
+                let before = lines.place.clone();
                 match lines.next().at("read", &path, LOG)? {
                     None => break,
                     Some(Line::Good(event)) => {
                         wanted.see(&lines.place, &event);
                         unlogged.remove(event.event_id.as_str());
+                    }
+                    // A file system may keep the length of what was written before the power went, and not the bytes.
+                    Some(Line::Wiped(_)) if !is_settled && broken.is_none() => {
+                        let why = "was lost when the machine stopped; the next command cuts it off";
+                        warnings.push(format!("what came after line {} {why}", before.count));
+                        lines.place = before;
+                        break;
                     }
                     Some(Line::Bad(found) | Line::Wiped(found)) => broken = broken.or(Some(found)),
                     Some(Line::Torn) => {
@@ -85,8 +95,6 @@ impl Repository {
             }
             end = lines.place;
         }
-        // Since this machine started, nothing was lost by itself.
-        let is_settled = head.as_ref().is_some_and(|head| is_this_boot(self, &head.boot_id));
         let mut compare = |anchor: &Anchor, whose: &str, is_recent: bool| {
             if wanted.standing(anchor) != Standing::Bad || broken.is_some() {
                 return;
