@@ -2,9 +2,15 @@
 //! that can't run has shown nothing.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
+use std::time::Duration;
 
 use tempfile::TempDir;
+
+use crate::swarm::wait_until;
+
+/// A file system whose last process has ended can be taken down at once.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A file system of the test's own, until this is dropped.
 pub struct Mounted {
@@ -48,6 +54,31 @@ impl Mounted {
     /// Its root.
     pub fn at(&self) -> PathBuf {
         self.dir.path().join("at")
+    }
+
+    /// Takes the power away from an image of ext4 or xfs: the file system stops in this moment, without writing what it has only in memory.
+    /// Whoever uses it gets `EIO` from now on.
+    pub fn cut_power(&self) {
+        let cut = self.tool("xfs_io", &["-x", "-c", "shutdown", "at"]);
+        // It ends with 0 also when the kernel refused.
+        let said = [cut.stdout.as_slice(), &cut.stderr].concat();
+        assert!(cut.status.success() && said.is_empty(), "xfs_io stops it: {}", String::from_utf8_lossy(&said));
+    }
+
+    /// The power is back: the image is mounted again, and the file system replays its log. Nobody may use it meanwhile.
+    pub fn come_back(&self) {
+        let down = || self.tool("umount", &["at"]).status.success();
+        assert!(wait_until(PATIENCE, down), "nobody uses {} any more", self.at().display());
+        // As long as the old device is there, a second one would write to the same image.
+        let gone = || self.tool("losetup", &["-j", "image"]).stdout.is_empty();
+        assert!(wait_until(PATIENCE, gone), "nothing keeps the file system of {}", self.at().display());
+        let up = self.tool("mount", &["-o", "loop", "image", "at"]);
+        assert!(up.status.success(), "it can be mounted again: {}", String::from_utf8_lossy(&up.stderr));
+    }
+
+    fn tool(&self, program: &str, args: &[&str]) -> Output {
+        let output = Command::new(program).args(args).current_dir(self.dir.path()).output();
+        output.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"))
     }
 
     /// What the kernel calls it.

@@ -1,0 +1,219 @@
+//! Cuts in a row on one file system, and on new ones now and then.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use lokt_testkit::storm::Dice;
+use lokt_testkit::swarm::{pause, wait_until};
+use lokt_testkit::tally::{Trial, count};
+use serde_json::Value;
+
+use crate::actors::{self, Acks, Actor};
+use crate::site::{Call, Site, Stop};
+use crate::tally::Tally;
+
+/// Everybody was answered once long before this.
+const WARM_UP: Duration = Duration::from_secs(20);
+/// One cut in so many is followed by a new file system.
+const FRESH_ONE_IN: u64 = 8;
+
+/// A file system with those who work on it.
+pub(crate) struct Stage {
+    pub(crate) site: Site,
+    pub(crate) actors: Vec<Box<dyn Actor>>,
+}
+
+impl Stage {
+    /// A new one, on which everybody has moved in.
+    pub(crate) fn new(kind: &str, tally: &mut Tally) -> Self {
+        let mut stage = Self { site: Site::new(kind), actors: actors::all() };
+        for actor in &mut stage.actors {
+            note(tally, actor.kind(), actor.move_in(&stage.site));
+        }
+        stage
+    }
+
+    /// Everybody works, until the power is cut.
+    pub(crate) fn work_until_cut(&mut self, dice: &mut Dice, tally: &mut Tally) {
+        let count = self.actors.len();
+        let site = &self.site;
+        let started: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let answered: Vec<Mutex<Acks>> = (0..count).map(|_| Mutex::default()).collect();
+        let wrong: Mutex<Vec<(&'static str, Stop)>> = Mutex::default();
+        let mut seeds: Vec<Dice> = (0..count).map(|_| Dice::new(dice.below(u64::MAX))).collect();
+        thread::scope(|scope| {
+            let mut workers = Vec::new();
+            for (nth, (actor, dice)) in self.actors.iter_mut().zip(&mut seeds).enumerate() {
+                let (started, answered, wrong) = (&started[nth], &answered[nth], &wrong);
+                workers.push(scope.spawn(move || {
+                    while !site.is_off() {
+                        started.fetch_add(1, Ordering::SeqCst);
+                        match actor.step(site, dice) {
+                            Ok(acks) => answered.lock().expect("no thread panicked with it").extend(acks),
+                            Err(stop) => {
+                                wrong.lock().expect("no thread panicked with it").push((actor.kind(), stop));
+                                break;
+                            }
+                        }
+                    }
+                }));
+            }
+            let is_answered = |acks: &Mutex<Acks>| !acks.lock().expect("no thread panicked with it").is_empty();
+            let warm = || answered.iter().all(is_answered) || workers.iter().any(ScopedJoinHandle::is_finished);
+            wait_until(WARM_UP, warm);
+            wait_for_moment(dice, &started);
+            site.cut_power();
+            // Somebody may have been about to start one more.
+            while !workers.iter().all(ScopedJoinHandle::is_finished) {
+                site.end_all();
+                pause(Duration::from_millis(5));
+            }
+        });
+        for acks in answered {
+            for (kind, count) in acks.into_inner().expect("no thread panicked with it") {
+                tally.acknowledged(kind, count);
+            }
+        }
+        for (kind, stop) in wrong.into_inner().expect("no thread panicked with it") {
+            note(tally, kind, Err(stop));
+        }
+    }
+
+    /// Compares what is there with the books of everybody.
+    pub(crate) fn look(&mut self, tally: &mut Tally) {
+        for actor in &mut self.actors {
+            let done = actor.look(&self.site, tally);
+            note(tally, actor.kind(), done);
+        }
+    }
+
+    /// Time passes, where somebody has to wait for that.
+    fn wait(&self, tally: &mut Tally) {
+        for dir in ["documented", "native"] {
+            if self.site.age_ledger_lock(dir) {
+                tally.mended("by waiting for half a minute: a ledger's lock without its bytes");
+            }
+        }
+        for _ in 0..self.site.age_intents("snapped") {
+            tally.mended("by waiting for a minute, and `doctor --strict --fix`: an announced snapshot or restore without its bytes");
+        }
+    }
+
+    fn go_on(&mut self, tally: &mut Tally) {
+        for actor in &mut self.actors {
+            let done = actor.go_on(&self.site, tally);
+            note(tally, actor.kind(), done);
+        }
+    }
+
+    /// What is wrong can be mended, and then nothing is wrong.
+    fn see_doctors(&self, tally: &mut Tally) {
+        let all = [("doctor", "."), ("doctor --strict", "leased"), ("doctor --strict", "snapped")];
+        let ledgers = [("ledger doctor", "documented"), ("ledger doctor", "native")];
+        for (doctor, dir) in all.into_iter().chain(ledgers) {
+            for complaint in self.complaints(doctor, dir) {
+                // After a reboot lost lines come back; only on the boot on which they were written that looks like tampering.
+                if self.site.is_rebooted() && complaint["code"] == "E_AUDIT_CHAIN_BROKEN" {
+                    tally.wrong("doctor", &format!("what a power cut took is not called tampering: {complaint}"));
+                }
+                tally.mended(&format!("by `{doctor} --fix`: {}", headline(&complaint)));
+            }
+            let fix = self.site.run(&Call::new("peggy", &format!("{doctor} --fix")).within(dir));
+            let left = self.complaints(doctor, dir);
+            if fix.code != Some(0) || !left.is_empty() {
+                tally.wrong("doctor", &format!("`{doctor} --fix` mends everything in {dir}: {left:?} {fix:?}"));
+            }
+        }
+    }
+
+    /// What a doctor says is wrong.
+    fn complaints(&self, doctor: &str, dir: &str) -> Vec<Value> {
+        let ended = self.site.run(&Call::new("peggy", &format!("{doctor} --json")).within(dir));
+        let Ok(answer) = serde_json::from_str::<Value>(&ended.stdout) else { return vec![format!("{ended:?}").into()] };
+        let list = |member: &str| answer[member].as_array().cloned().unwrap_or_default();
+        let checks = list("checks").into_iter().filter(|check| check["status"] != "ok");
+        checks.chain(list("problems")).flat_map(one_by_one).collect()
+    }
+}
+
+/// A check may have several findings.
+fn one_by_one(check: Value) -> Vec<Value> {
+    let Some(findings) = check["findings"].as_array() else { return vec![check] };
+    let named = |finding: &Value| {
+        let mut finding = finding.clone();
+        finding["name"] = check["name"].clone();
+        finding
+    };
+    findings.iter().map(named).collect()
+}
+
+/// What a complaint is about, without what differs from one to the next, so that they can be counted.
+fn headline(complaint: &Value) -> String {
+    let words = ["name", "code"].iter().filter_map(|member| complaint[*member].as_str());
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// At any moment; or right after somebody has begun something.
+fn wait_for_moment(dice: &mut Dice, started: &[AtomicU64]) {
+    if dice.below(2) == 0 {
+        pause(Duration::from_millis(50 + dice.below(1950)));
+        return;
+    }
+    let whose = &started[usize::try_from(dice.below(started.len() as u64)).expect("it is below a length")];
+    let before = whose.load(Ordering::SeqCst);
+    wait_until(Duration::from_secs(2), || whose.load(Ordering::SeqCst) > before);
+    pause(Duration::from_micros(dice.below(20_000)));
+}
+
+fn note(tally: &mut Tally, kind: &'static str, done: Result<(), Stop>) {
+    if let Err(Stop::Wrong(sentence)) = done {
+        tally.wrong(kind, &sentence);
+    }
+}
+
+/// How a course went.
+#[derive(Default)]
+pub(crate) struct Course {
+    pub(crate) cuts: u32,
+    pub(crate) file_systems: u32,
+    pub(crate) reboots: u32,
+}
+
+impl Course {
+    /// Cuts the power so many times. Ends early when something was found.
+    pub(crate) fn run(&mut self, kind: &str, cuts: u32, dice: &mut Dice, tally: &mut Tally, say: impl Fn(&str)) {
+        let mut stage: Option<Stage> = None;
+        for cut in 1..=cuts {
+            let on = stage.get_or_insert_with(|| {
+                self.file_systems += 1;
+                Stage::new(kind, tally)
+            });
+            on.work_until_cut(dice, tally);
+            count(Trial::Cut);
+            let rebooted = dice.below(2) == 0;
+            self.cuts += 1;
+            self.reboots += u32::from(rebooted);
+            on.site.come_back(rebooted);
+            on.look(tally);
+            on.wait(tally);
+            // Nobody needs a doctor to go on, and nobody is hurt by one.
+            if dice.below(2) == 0 {
+                on.see_doctors(tally);
+                on.go_on(tally);
+            } else {
+                on.go_on(tally);
+                on.see_doctors(tally);
+            }
+            if !tally.findings.is_empty() {
+                let boot = if rebooted { "another boot" } else { "the same boot" };
+                say(&format!("{kind}: after cut {cut}, on {boot}:"));
+                return;
+            }
+            if dice.below(FRESH_ONE_IN) == 0 {
+                stage = None;
+            }
+        }
+    }
+}

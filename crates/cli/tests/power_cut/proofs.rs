@@ -1,0 +1,50 @@
+//! What shows that the cuts are cuts, and that the judge can condemn.
+
+use std::fs;
+
+use lokt_testkit::storm::Dice;
+use lokt_testkit::swarm::put;
+
+use crate::course::Stage;
+use crate::site::{Site, Syncs};
+use crate::tally::Tally;
+
+/// A cut that loses nothing proves nothing: a file that was written and not synced is gone or empty after it, one that was synced isn't.
+pub(crate) fn a_cut_loses_what_was_never_synced(kind: &str) -> Result<String, String> {
+    let mut site = Site::new(kind);
+    put(&site.at("synced"), "synced");
+    site.sync();
+    put(&site.at("written"), "written");
+    site.cut_power();
+    site.come_back(false);
+    let synced = fs::read_to_string(site.at("synced"));
+    if synced.as_ref().ok().map(String::as_str) != Some("synced") {
+        return Err(format!("what was synced is there: {synced:?}"));
+    }
+    match fs::read_to_string(site.at("written")) {
+        Ok(text) if !text.is_empty() => Err(format!("a cut loses what was never synced, and this is there: {text:?}")),
+        Ok(_) => Ok("a file that was written and not synced is empty".into()),
+        Err(_) => Ok("a file that was written and not synced is gone".into()),
+    }
+}
+
+/// The planted fault: syncs are answered and not made. Then what was acknowledged must be found to be lost.
+pub(crate) fn without_syncs_acknowledged_things_are_lost(kind: &str, dice: &mut Dice) -> Result<String, String> {
+    let mut before = Tally::default();
+    let mut stage = Stage::new(kind, &mut before);
+    stage.site.sync();
+    if !before.findings.is_empty() {
+        return Err(before.findings.join("\n"));
+    }
+    stage.site.set_syncs(Syncs::Skipped);
+    stage.work_until_cut(dice, &mut before);
+    stage.site.set_syncs(Syncs::Kept);
+    stage.site.come_back(false);
+    let mut tally = Tally::default();
+    stage.look(&mut tally);
+    let lost: Vec<String> = tally.lost().iter().map(|(kind, count)| format!("{count} of {kind}")).collect();
+    if lost.is_empty() {
+        return Err("without syncs nothing was lost: either the fault wasn't planted, or the judge is blind".into());
+    }
+    Ok(format!("lost and noticed: {}", lost.join(", ")))
+}
