@@ -26,6 +26,10 @@ pub(crate) enum Exit {
     Moving,
     /// 9
     Partial,
+    /// 10
+    Broken,
+    /// 11
+    Untrusted,
     /// 64
     Usage,
     /// 65
@@ -46,7 +50,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Every code that this program uses, with its meaning.
-    pub(crate) const ALL: [(Self, &str); 17] = [
+    pub(crate) const ALL: [(Self, &str); 19] = [
         (Self::Done, "done"),
         (Self::Failed, "error (also: `--break-stale` refused; files that are in no snapshot)"),
         (
@@ -60,6 +64,8 @@ impl Exit {
         (Self::Skewed, "the holder's clock is too far off to judge its lease (`E_CLOCK_SKEW_EXCEEDED`)"),
         (Self::Moving, "not quiet enough: a file changed while it was copied (`E_CONSISTENCY_UNAVAILABLE`)"),
         (Self::Partial, "not whole: somebody is taking that snapshot, or didn't finish (`E_PARTIAL_SNAPSHOT`)"),
+        (Self::Broken, "a promise was broken (`torture`)"),
+        (Self::Untrusted, "every promise held, but locks on this file system can't be trusted (`torture`)"),
         (Self::Usage, "usage, bad name, no lease in a shared worktree"),
         (Self::Damaged, "damaged data, unsupported version, not a regular file, where the command can't go on"),
         (Self::Unusable, "engine or file system can't be used"),
@@ -82,6 +88,8 @@ impl Exit {
             Self::Skewed => 7,
             Self::Moving => 8,
             Self::Partial => 9,
+            Self::Broken => 10,
+            Self::Untrusted => 11,
             Self::Usage => 64,
             Self::Damaged => 65,
             Self::Unusable => 69,

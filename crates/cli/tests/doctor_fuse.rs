@@ -1,47 +1,10 @@
 //! `lokt doctor` where `flock` is silently local: on bindfs, from Debian. It needs root and /dev/fuse.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use tempfile::TempDir;
 
 use crate::common::LOKT;
 use crate::common::exam::Exam;
-
-/// A directory that is seen a second time through bindfs, until this is dropped.
-struct SeenTwice {
-    dir: TempDir,
-}
-
-impl SeenTwice {
-    fn new() -> Self {
-        let seen = Self { dir: tempfile::tempdir().expect("temp") };
-        for name in ["real", "bound"] {
-            std::fs::create_dir(seen.dir.path().join(name)).expect("temp");
-        }
-        let mounted = Command::new("bindfs").arg(seen.real()).arg(seen.bound()).output();
-        let mounted =
-            mounted.expect("bindfs is installed (Debian: apt-get install bindfs fuse3), as scripts/test sees to");
-        let why = String::from_utf8_lossy(&mounted.stderr);
-        assert!(mounted.status.success(), "bindfs can mount here; it needs root and /dev/fuse: {why}");
-        seen
-    }
-
-    fn real(&self) -> PathBuf {
-        self.dir.path().join("real")
-    }
-
-    fn bound(&self) -> PathBuf {
-        self.dir.path().join("bound")
-    }
-}
-
-impl Drop for SeenTwice {
-    fn drop(&mut self) {
-        // Lazily: whatever a failed test left in there must not keep it.
-        let _ = Command::new("umount").arg("--lazy").arg(self.bound()).status();
-    }
-}
+use crate::common::seen_twice::SeenTwice;
 
 fn lokt(root: &Path, words: &[&str]) -> crate::common::Said {
     crate::common::Call::new(LOKT).env("LOKT_ROOT", root).env("LOKT_OWNER", "a").cwd(Path::new("/")).args(words).run()

@@ -109,6 +109,7 @@ mod snapshot_restore;
 mod status;
 mod status_table;
 mod token_order;
+mod torture_cmd;
 mod under_load;
 mod unlock;
 mod usage;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::common::{Root, put};
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "guard",
     "lock",
     "unlock",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 23] = [
     "why",
     "audit",
     "doctor",
+    "torture",
     "ledger",
     "claim",
     "worktree",
@@ -45,9 +46,10 @@ fn help_lists_every_command_and_every_exit_code() {
         for command in COMMANDS {
             assert!(said.stdout.contains(&format!("\n  {command} ")), "{command} is in the help{said}");
         }
-        for code in
-            ["0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "6 ", "7 ", "8 ", "9 ", "64", "65", "69", "75", "79", "126", "127"]
-        {
+        for code in [
+            "0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "6 ", "7 ", "8 ", "9 ", "10", "11", "64", "65", "69", "75", "79",
+            "126", "127",
+        ] {
             assert!(said.stdout.contains(&format!("\n  {code} ")), "exit code {code} is in the help{said}");
         }
         assert_eq!(said.stderr, "", "help is an answer");

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 }
 
 /// This very program, wherever its file is by now.
-fn start_rival(dir: &Path) -> Command {
+pub(super) fn start_rival(dir: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["doctor", "--rival"]).arg(dir);
     command

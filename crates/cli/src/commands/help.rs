@@ -163,6 +163,7 @@ fn synonym(group: Option<&Row>, word: &str) -> Option<&'static str> {
         ("", "wait" | "waiters") => "queue",
         ("", "thaw") => "unfreeze",
         ("", "check" | "fsck") => "doctor",
+        ("", "test" | "stress" | "bench" | "benchmark") => "torture",
         ("", "append") => "ledger append",
         ("", "reap") => "claim reap",
         ("ledger", "add" | "write" | "put" | "push") => "ledger append",

@@ -96,7 +96,7 @@ const FILES: [(&str, &str); 15] = [
 ];
 
 /// What to type, by command; for lokt itself under its own name.
-const EXAMPLES: [(&str, &[(&str, &str)]); 41] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
     (
         "lokt",
         &[
@@ -163,6 +163,16 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 41] = [
         ],
     ),
     ("doctor", &[("What is wrong with the root?", "lokt doctor"), ("Repair what is safe.", "lokt doctor --fix")]),
+    (
+        "torture",
+        &[
+            (
+                "Is this directory's file system safe for locks, and how fast are they there?",
+                "lokt torture --seconds 2",
+            ),
+            ("What would it say if locks didn't work?", "lokt torture --without-locks --seconds 1 || echo 'not safe'"),
+        ],
+    ),
     ("exists", &[("Go on only if nobody holds it.", "lokt exists build || echo free")]),
     (
         "ledger",

@@ -31,6 +31,8 @@ mod root;
 mod snapshot;
 mod status;
 mod status_table;
+mod torture;
+mod torture_text;
 mod unfreeze;
 mod unlock;
 mod version;
@@ -136,7 +138,7 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Who holds what, and why",
-        rows: &[row!(status), row!(queue), row!(exists), row!(why), row!(audit), row!(doctor)],
+        rows: &[row!(status), row!(queue), row!(exists), row!(why), row!(audit), row!(doctor), row!(torture)],
     },
     Section {
         title: "A log of events that other programs share, and who works on what",

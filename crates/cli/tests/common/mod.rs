@@ -8,6 +8,7 @@ pub(crate) mod kinds;
 pub(crate) mod ledgers;
 pub(crate) mod page;
 pub(crate) mod peers;
+pub(crate) mod seen_twice;
 pub(crate) mod stopped;
 pub(crate) mod transcript;
 

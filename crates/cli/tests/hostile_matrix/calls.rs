@@ -36,6 +36,7 @@ why NAME                              | looks | one   | 65  0 65  2  0 |  2  2  
 audit --name NAME                     | looks | lines |  0  0  0  0  0 |  0  0  0  0  0
 doctor                                | acts  | one   |  1  1  0  0  0 |  1  1  0  0  0
 doctor --fix                          | acts  | one   |  1  0  0  0  0 |  1  1  0  0  0
+torture --dir /proc                   | apart | one   |  1  1  1  1  1 |  1  1  1  1  1
 ledger init -d /proc                  | apart | one   |  1  1  1  1  1 |  1  1  1  1  1
 ledger append {"type":"x"}            | apart | one   |  3  3  3  3  3 |  3  3  3  3  3
 ledger show                           | apart | lines |  3  3  3  3  3 |  3  3  3  3  3

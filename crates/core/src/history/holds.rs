@@ -30,7 +30,7 @@ pub struct Hold {
 
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.who)?;
+        write!(f, "process {}", self.who)?;
         if let Some(token) = self.token {
             write!(f, " (token {token})")?;
         }

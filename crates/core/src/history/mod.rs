@@ -20,5 +20,5 @@ pub mod holds;
 pub mod judge;
 
 pub use entry::{Deed, Entry};
-pub use figures::{Figures, Percentiles, figures};
+pub use figures::{Figures, Measured, Percentiles, figures};
 pub use holds::Hold;

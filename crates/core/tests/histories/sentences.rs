@@ -35,7 +35,9 @@ fn an_overlap_is_one_sentence_with_everybody_in_it() {
     let found: Vec<String> = judge::overlaps(&history).iter().map(ToString::to_string).collect();
     assert_eq!(
         found,
-        ["x: 2 (token 8) entered at 1.000500 s, while 1 (token 7) was inside, from 1.000000 s to 2.000000 s"]
+        [
+            "x: process 2 (token 8) entered at 1.000500 s, while process 1 (token 7) was inside, from 1.000000 s to 2.000000 s"
+        ]
     );
 }
 
@@ -91,7 +93,7 @@ fn tokens_that_were_asked_for_at_the_same_time_may_come_in_any_order() {
     assert_eq!(
         found,
         [
-            "2 (token 4) of x asked at 0.000000 s and got a smaller token than 1 (token 5) of x, which was inside by 0.000000 s"
+            "process 2 (token 4) of x asked at 0.000000 s and got a smaller token than process 1 (token 5) of x, which was inside by 0.000000 s"
         ]
     );
 }

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use super::trust::{Trust, judge, name};
-use super::{Check, Finding, OTHER_ROOT, Place, Untried, trial};
+use super::{Check, Finding, OTHER_ROOT, Place, Status, Untried, trial};
+use crate::root::State;
 use crate::sys::mounts::{MountedOn, mounted_on};
 use crate::sys::probe_dir::ProbeDir;
+use crate::sys::signals::Blocked;
 
 const NAME: &str = "file_system";
 
@@ -25,17 +27,55 @@ pub(super) fn check(place: &Place, probe: Result<&ProbeDir, &Untried>, rival: &d
         })),
         Err(why) => findings.push(Finding::warn(format!("{kind}: what locks need could not be tried: {why}"))),
     }
-    match judge(&mount) {
-        Trust::Local if findings.is_empty() => findings.push(Finding::note(format!("{kind}, local"))),
-        Trust::Local => {}
-        Trust::Limited(why) => findings.push(Finding::warn(format!("{kind}: {why}")).hint(OTHER_ROOT)),
-        Trust::None(why) => {
-            let why = seen_twice(&mount, probe, rival).unwrap_or(why);
-            let message = format!("{kind}: named locks can't be trusted here: {why}");
-            findings.push(Finding::fail(message).hint(OTHER_ROOT));
-        }
+    let known = by_name(&mount, || seen_twice(&mount, probe, rival));
+    if known.status != Status::Ok || findings.is_empty() {
+        findings.push(known);
     }
     Check::new(NAME, findings)
+}
+
+/// What is known about it before anything is tried. `proof` is that there is nothing to be believed.
+fn by_name(mount: &MountedOn, proof: impl FnOnce() -> Option<String>) -> Finding {
+    let kind = name(mount);
+    match judge(mount) {
+        Trust::Local => Finding::note(format!("{kind}, local")),
+        Trust::Limited(why) => Finding::warn(format!("{kind}: {why}")).hint(OTHER_ROOT),
+        Trust::None(why) => {
+            let why = proof().unwrap_or(why);
+            Finding::fail(format!("{kind}: named locks can't be trusted here: {why}")).hint(OTHER_ROOT)
+        }
+    }
+}
+
+/// The file system under a directory, and whether locks on it can be believed.
+#[derive(Debug, Clone)]
+pub struct FileSystem {
+    /// What people call it.
+    pub name: String,
+    /// Where it is mounted; empty if that can't be found out.
+    pub mount_point: String,
+    /// What [`Doctor::examine`](super::Doctor::examine) says about it.
+    pub check: Check,
+    /// What is to be known about it although nothing is wrong.
+    pub notes: Vec<String>,
+}
+
+impl FileSystem {
+    /// Tries out the one under `dir`, which is a directory. `rival` is what it is for a [`Doctor`](super::Doctor).
+    pub fn examine(dir: &Path, rival: &dyn Fn(&Path) -> Command) -> Self {
+        let mount = mounted_on(dir);
+        let place = Place { root: dir.to_owned(), dir: Some(dir.to_owned()), state: State::Missing };
+        // Whoever is interrupted removes the directory first. It takes a moment only.
+        let _signals = Blocked::stops().and_all();
+        let check = check(&place, place.probe().as_ref(), rival);
+        let notes = super::overlay::check(&place).findings.into_iter().map(|finding| finding.message).collect();
+        Self { name: name(&mount), mount_point: mount.point, check, notes }
+    }
+
+    /// Nothing speaks against locks on it.
+    pub fn is_trusted(&self) -> bool {
+        self.check.status() == Status::Ok
+    }
 }
 
 /// The proof that locks are local to the mount, where the other side of it can be seen. That they aren't couldn't be proven: there may be
@@ -54,4 +94,42 @@ fn seen_twice(
             mount.point, mount.source
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn system(magic: u64, kind: &str, options: &str) -> FileSystem {
+        let mount = MountedOn {
+            magic: Some(magic),
+            kind: kind.into(),
+            source: "server:/export".into(),
+            point: "/mnt".into(),
+            options: options.into(),
+        };
+        let check = Check::new(NAME, [by_name(&mount, || None)]);
+        FileSystem { name: name(&mount), mount_point: mount.point, check, notes: Vec::new() }
+    }
+
+    #[test]
+    fn what_reaches_beyond_this_machine_or_not_beyond_a_mount_is_not_trusted() {
+        for (magic, kind, options, word) in [
+            (0x6969, "nfs", "rw,nolock", "nolock"),
+            (0x6969, "nfs4", "rw,local_lock=all", "local_lock"),
+            (0x6969, "nfs4", "rw,local_lock=none", "other machines"),
+            (0x6573_5546, "fuse.bindfs", "rw", "FUSE"),
+            (0x6573_5546, "fuseblk", "rw", "local to this mount"),
+            (0xff53_4d42, "cifs", "rw", "local to this machine"),
+            (0x1234, "new", "rw", "doesn't know it"),
+        ] {
+            let system = system(magic, kind, options);
+            assert!(!system.is_trusted(), "{kind} {options} is not trusted");
+            let said = &system.check.findings[0].message;
+            assert!(said.contains(word), "{kind} {options}: {word:?} is said: {said}");
+        }
+        for (magic, kind) in [(0xef53, "ext4"), (0x0102_1994, "tmpfs"), (0x794c_7630, "overlay")] {
+            assert!(system(magic, kind, "rw").is_trusted(), "{kind} is one kernel's");
+        }
+    }
 }

@@ -35,6 +35,7 @@ use lokt_core::hold::{Hold, Identity};
 use lokt_core::name::LockName;
 use lokt_core::time::Moment;
 
+pub use file_system::FileSystem;
 pub use finding::{Check, Checkup, Finding, Status};
 
 use crate::error::{At as _, Error};

@@ -103,6 +103,12 @@ fn clock_ms(clock: ClockId) -> u64 {
     u64::try_from(at.tv_sec).unwrap_or(0) * 1000 + u64::try_from(at.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
+/// The monotonic clock in nanoseconds, for histories: all processes of a machine share it, and nobody sets it.
+pub(crate) fn monotonic_ns() -> u64 {
+    let at = clock_gettime(ClockId::Monotonic);
+    u64::try_from(at.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(at.tv_nsec).unwrap_or(0)
+}
+
 /// What can be believed of `/proc`.
 #[derive(Debug, Clone, Copy)]
 struct ProcView {

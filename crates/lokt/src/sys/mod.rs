@@ -3,10 +3,12 @@
 //! Everything above asks these two traits: [`disk::Disk`] for files below one root and for the root's mutex, [`machine::Machine`] for
 //! clocks, processes and randomness. Tests put their own behind them.
 
+pub(crate) mod arena;
 pub mod bell;
 pub mod changes;
 pub mod disk;
 mod flock;
+pub(crate) mod herd;
 mod inherited;
 pub(crate) mod keepers;
 pub(crate) mod look;

@@ -26,7 +26,7 @@ pub struct Append {
 
 impl fmt::Display for Append {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} (number {}, known at {})", self.key, self.who, self.number, Seconds(self.known))
+        write!(f, "{} of process {} (number {}, known at {})", self.key, self.who, self.number, Seconds(self.known))
     }
 }
 

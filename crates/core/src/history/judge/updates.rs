@@ -23,7 +23,7 @@ pub struct Write {
 
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.who)?;
+        write!(f, "process {}", self.who)?;
         if let Some(token) = self.token {
             write!(f, " (token {token})")?;
         }

@@ -1,0 +1,125 @@
+//! Many processes of this program: started, stopped, continued and killed, and what they tell through one pipe.
+//!
+//! They are signalled through descriptors, so that nobody else is, and die with whoever started them, also if they are stopped.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_parent_process_death_signal};
+use rustix::stdio::stdout;
+
+use super::bell::sleep_on;
+
+/// How long a killed process may take to end. One that hangs in a system call that nothing ends takes longer.
+const DYING: Duration = Duration::from_secs(10);
+const READ_BYTES: usize = 64 << 10;
+
+/// The pipe that they all write to, a line at a time.
+pub(crate) struct Herd {
+    told: OwnedFd,
+    tells: OwnedFd,
+    /// The beginning of a line.
+    part: Vec<u8>,
+}
+
+/// One of them. Killed when dropped.
+pub(crate) struct Beast {
+    child: Child,
+    fd: OwnedFd,
+}
+
+impl Herd {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (told, tells) = pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Self { told, tells, part: Vec::new() })
+    }
+
+    /// Starts one.
+    pub(crate) fn start(&self, mut command: Command) -> io::Result<Beast> {
+        // In a group of its own: what is typed at a terminal is for whoever started it.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::from(self.tells.try_clone()?));
+        let mut child = command.spawn()?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::Other)?;
+        // Nobody has waited for it, so the pid is its own.
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(fd) => Ok(Beast { child, fd }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Whole lines that were written by now.
+    pub(crate) fn lines(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0_u8; READ_BYTES];
+        while sleep_on(&[self.told.as_fd()], Duration::ZERO)? == [true] {
+            let read = retry_on_intr(|| rustix::io::read(&self.told, &mut bytes))?;
+            self.part.extend_from_slice(&bytes[..read]);
+            if read < bytes.len() {
+                break;
+            }
+        }
+        let whole = self.part.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let rest = self.part.split_off(whole);
+        Ok(std::mem::replace(&mut self.part, rest))
+    }
+}
+
+impl AsFd for Herd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.told.as_fd()
+    }
+}
+
+impl Beast {
+    pub(crate) fn stop(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.fd, Signal::STOP)?)
+    }
+
+    pub(crate) fn go_on(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.fd, Signal::CONT)?)
+    }
+
+    /// Has it ended? Then with what, in words.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<String>> {
+        Ok(self.child.try_wait()?.map(|status| status.to_string()))
+    }
+
+    /// Kills it, and waits for its end.
+    pub(crate) fn kill(&mut self) -> io::Result<()> {
+        match pidfd_send_signal(&self.fd, Signal::KILL) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if sleep_on(&[self.fd.as_fd()], DYING)? != [true] {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "a process that was killed does not end"));
+        }
+        self.child.wait().map(drop)
+    }
+}
+
+impl Drop for Beast {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.kill();
+        }
+    }
+}
+
+/// Has this process die with the one that started it.
+pub(crate) fn die_with_the_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Writes a line to whoever started this process: in one piece, if it isn't longer than a pipe takes in one.
+pub(crate) fn tell(line: &str) -> io::Result<()> {
+    let written = retry_on_intr(|| rustix::io::write(stdout(), line.as_bytes()))?;
+    if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}

@@ -1,0 +1,158 @@
+//! What came of it: figures, what was broken, and what is to be thought of the file system.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lokt_core::history::{Deed, Entry, Figures, Measured, judge};
+
+use crate::doctor::FileSystem;
+
+/// So many of a kind in one round, and so many of all, are told in words.
+const TOLD_MAX: usize = 5;
+const ALL_TOLD_MAX: usize = 20;
+/// Tokens of earlier rounds, as a hold of nobody.
+const EARLIER: &str = "earlier rounds";
+
+/// Promises that were broken.
+#[derive(Debug, Clone, Default)]
+pub struct Broken {
+    /// How often somebody entered while another was inside.
+    pub overlaps: u64,
+    /// How many updates of a number were lost.
+    pub lost_updates: u64,
+    /// How many tokens were given twice, or were smaller than one before.
+    pub tokens: u64,
+    /// How often somebody entered before their turn.
+    pub out_of_turn: u64,
+    /// The first of each, one sentence each.
+    pub told: Vec<String>,
+}
+
+impl Broken {
+    /// All of them together.
+    pub fn count(&self) -> u64 {
+        self.overlaps + self.lost_updates + self.tokens + self.out_of_turn
+    }
+}
+
+/// Updates of numbers inside of holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Updates {
+    /// Those that were taken.
+    pub taken: u64,
+    /// Those that came under a token that was good no more, and were refused.
+    pub refused: u64,
+}
+
+/// What came of a torture.
+#[derive(Debug)]
+pub struct Ordeal {
+    /// Where it was, and what is known about that.
+    pub file_system: FileSystem,
+    /// How long it was.
+    pub lasted: Duration,
+    /// It was ended early.
+    pub interrupted: bool,
+    /// What was broken.
+    pub broken: Broken,
+    /// The first errors of processes that went on; where locks work there are none.
+    pub errors: Vec<String>,
+    /// What was written.
+    pub updates: Updates,
+    /// Where everything was left, if that was asked for.
+    pub kept: Option<PathBuf>,
+    /// Directories of others like this one, whoever made them was killed.
+    pub left_over: Vec<PathBuf>,
+    measured: Measured,
+    /// The greatest token of all rounds.
+    token_max: Option<u64>,
+}
+
+impl Ordeal {
+    pub(super) fn new(file_system: FileSystem, left_over: Vec<PathBuf>, kept: Option<PathBuf>) -> Self {
+        Self {
+            file_system,
+            lasted: Duration::ZERO,
+            interrupted: false,
+            broken: Broken::default(),
+            errors: Vec::new(),
+            updates: Updates::default(),
+            kept,
+            left_over,
+            measured: Measured::default(),
+            token_max: None,
+        }
+    }
+
+    /// How much was done, and how fast.
+    pub fn figures(&self) -> Figures {
+        self.measured.figures()
+    }
+
+    /// Judges one more round.
+    pub(super) fn judge(&mut self, entries: &[Entry], oddities: Vec<String>) {
+        self.errors.extend(oddities);
+        self.errors.truncate(TOLD_MAX);
+        self.measured.add(entries);
+        let broken = &mut self.broken;
+        broken.overlaps += told(&mut broken.told, &judge::overlaps(entries));
+        broken.out_of_turn += told(&mut broken.told, &judge::line(entries));
+        for register in judge::registers(entries) {
+            self.updates.taken += register.acknowledged;
+            self.updates.refused += register.refused;
+            broken.lost_updates += told(&mut broken.told, &register.lost);
+        }
+        let mut with_earlier = entries.to_vec();
+        if let Some(token) = self.token_max {
+            let deed = Deed::Entered { name: EARLIER.to_owned(), token: Some(token), until: None };
+            with_earlier.push(Entry { at: 0, who: 0, deed });
+        }
+        broken.tokens += told(&mut broken.told, &judge::tokens(&with_earlier, |_| ""));
+        let tokens = entries.iter().filter_map(|entry| match entry.deed {
+            Deed::Entered { token, .. } => token,
+            _ => None,
+        });
+        self.token_max = self.token_max.max(tokens.max());
+    }
+}
+
+/// Tells the first of them; gives how many there are.
+fn told<T: ToString>(words: &mut Vec<String>, found: &[T]) -> u64 {
+    let room = ALL_TOLD_MAX.saturating_sub(words.len()).min(TOLD_MAX);
+    words.extend(found.iter().take(room).map(ToString::to_string));
+    found.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Check;
+
+    fn ordeal() -> Ordeal {
+        let check = Check { name: "file_system", findings: Vec::new() };
+        let file_system = FileSystem { name: "ext4".into(), mount_point: "/".into(), check, notes: Vec::new() };
+        Ordeal::new(file_system, Vec::new(), None)
+    }
+
+    fn hold(at: u64, token: u64) -> [Entry; 3] {
+        let name = String::from("hot");
+        [
+            Entry { at, who: at, deed: Deed::Asked { name: name.clone() } },
+            Entry { at: at + 1, who: at, deed: Deed::Entered { name: name.clone(), token: Some(token), until: None } },
+            Entry { at: at + 2, who: at, deed: Deed::Left { name } },
+        ]
+    }
+
+    #[test]
+    fn tokens_go_on_from_round_to_round() {
+        let mut ordeal = ordeal();
+        ordeal.judge(&hold(1, 7), Vec::new());
+        ordeal.judge(&hold(11, 8), Vec::new());
+        assert_eq!(ordeal.broken.count(), 0, "{:?}", ordeal.broken);
+        ordeal.judge(&hold(21, 5), Vec::new());
+        assert_eq!(ordeal.broken.tokens, 1, "a token of an earlier round was greater: {:?}", ordeal.broken);
+        ordeal.judge(&hold(31, 8), Vec::new());
+        assert_eq!(ordeal.broken.tokens, 2, "a token of an earlier round was given again: {:?}", ordeal.broken);
+        assert_eq!(ordeal.figures().holds, 4);
+    }
+}

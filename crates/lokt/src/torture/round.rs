@@ -1,0 +1,255 @@
+//! One round: processes are started, hit, and heard, until their time is over and all of them are gone.
+
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lokt_core::history::{Deed, Entry};
+
+use super::Torture;
+use super::dice::Dice;
+use super::nemesis::{self, Blow};
+use super::worker::{ODDITY, Orders, TROUBLE};
+use crate::error::{Error, ErrorKind};
+use crate::sys::arena::Arena;
+use crate::sys::bell::sleep_on;
+use crate::sys::herd::{Beast, Herd};
+use crate::sys::machine::monotonic_ns;
+use crate::wait::Alarm;
+
+/// How often it is looked whether all of them live.
+const LOOK_NS: u64 = 100_000_000;
+/// How long after its time a process may take to end by itself: it may wait for somebody who was stopped.
+const ENDING_NS: u64 = 5_000_000_000;
+
+/// What to do about an error that says nothing about locks.
+pub(super) const MEND: &str =
+    "nothing can be said about locks there until that is mended; `lokt doctor` examines the place";
+
+/// A round.
+pub(super) struct Round<'a> {
+    torture: &'a Torture<'a>,
+    places: &'a [PathBuf],
+    /// Where the clock of the history begins.
+    began: u64,
+    until: u64,
+    herd: Herd,
+    arena: &'a mut Arena,
+    entries: Vec<Entry>,
+    /// What nobody can go on after.
+    trouble: Option<String>,
+    oddities: Vec<String>,
+}
+
+/// What was told in a round.
+pub(super) struct History {
+    pub(super) entries: Vec<Entry>,
+    /// Errors that don't happen where locks work.
+    pub(super) oddities: Vec<String>,
+    pub(super) interrupted: bool,
+}
+
+/// One of the processes, in its present life.
+struct Worker {
+    who: u64,
+    place: PathBuf,
+    beast: Beast,
+    /// It is stopped until then.
+    stopped_until: Option<u64>,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(
+        torture: &'a Torture<'a>,
+        places: &'a [PathBuf],
+        arena: &'a mut Arena,
+        began: u64,
+        time: Duration,
+    ) -> Result<Self, Error> {
+        let herd = Herd::new().map_err(|error| Error::io("set processes against each other in", torture.dir, error))?;
+        let until = monotonic_ns() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Self {
+            torture,
+            places,
+            began,
+            until,
+            herd,
+            arena,
+            entries: Vec::new(),
+            trouble: None,
+            oddities: Vec::new(),
+        })
+    }
+
+    /// Fights it. `born` counts lives.
+    pub(super) fn fight(
+        mut self,
+        dice: &mut Dice,
+        born: &mut u64,
+        alarm: &mut dyn Alarm,
+        tell: &mut dyn FnMut(),
+    ) -> Result<History, Error> {
+        let mut workers = Vec::new();
+        for index in 0..self.torture.procs {
+            workers.push(self.start(self.places[index % self.places.len()].clone(), dice, born)?);
+        }
+        let mut next_blow = monotonic_ns() + nemesis::pause(dice);
+        let mut interrupted = false;
+        while monotonic_ns() < self.until && self.trouble.is_none() && !interrupted {
+            let next_end = workers.iter().filter_map(|worker| worker.stopped_until).min().unwrap_or(u64::MAX);
+            interrupted = self.listen(next_blow.min(next_end).min(self.until), alarm)?;
+            self.go_on(&mut workers, monotonic_ns())?;
+            if monotonic_ns() >= next_blow {
+                let (victim, blow) = nemesis::choose(dice, workers.len());
+                self.strike(&mut workers[victim], blow, dice, born)?;
+                next_blow = monotonic_ns() + nemesis::pause(dice);
+            }
+            self.look(&mut workers)?;
+            tell();
+        }
+        self.end(workers, interrupted, alarm)?;
+        match self.trouble {
+            Some(why) if !interrupted => Err(Error::new(ErrorKind::Io, why).hint(MEND)),
+            _ => Ok(History { entries: self.entries, oddities: self.oddities, interrupted }),
+        }
+    }
+
+    fn start(&self, place: PathBuf, dice: &mut Dice, born: &mut u64) -> Result<Worker, Error> {
+        *born += 1;
+        let without_locks = self.torture.without_locks;
+        let orders = Orders { who: *born, seed: dice.any(), until: self.until, without_locks };
+        let started = self.herd.start((self.torture.worker)(&place, &orders));
+        let beast = started.map_err(|error| {
+            Error::io("start a process in", &place, error)
+                .hint("try fewer processes: --procs; `ulimit -u` and `ulimit -n` are limits")
+        })?;
+        Ok(Worker { who: *born, place, beast, stopped_until: None })
+    }
+
+    /// Writes down what was done to somebody.
+    fn note(&mut self, who: u64, deed: Deed) -> Result<(), Error> {
+        let entry = Entry { at: monotonic_ns(), who, deed };
+        self.keep(entry.encode().as_bytes())?;
+        self.entries.push(since(self.began, entry));
+        Ok(())
+    }
+
+    /// Leaves what was told to whoever asked for it.
+    fn keep(&mut self, lines: &[u8]) -> Result<(), Error> {
+        self.arena.keep(lines).map_err(|error| self.cant("keep what was told by", error))
+    }
+
+    fn strike(&mut self, worker: &mut Worker, blow: Blow, dice: &mut Dice, born: &mut u64) -> Result<(), Error> {
+        match blow {
+            Blow::Kill => {
+                self.kill(worker)?;
+                *worker = self.start(worker.place.clone(), dice, born)?;
+            }
+            Blow::Stop(_) if worker.stopped_until.is_some() => {}
+            Blow::Stop(ns) => {
+                self.note(worker.who, Deed::Stopped)?;
+                worker.beast.stop().map_err(|error| self.cant("stop", error))?;
+                worker.stopped_until = Some(monotonic_ns() + ns);
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self, worker: &mut Worker) -> Result<(), Error> {
+        worker.beast.kill().map_err(|error| self.cant("kill", error))?;
+        self.note(worker.who, Deed::Killed)?;
+        Ok(())
+    }
+
+    /// Continues those whose time has come.
+    fn go_on(&mut self, workers: &mut [Worker], now: u64) -> Result<(), Error> {
+        for worker in workers {
+            if worker.stopped_until.is_some_and(|until| until <= now) {
+                worker.stopped_until = None;
+                worker.beast.go_on().map_err(|error| self.cant("continue", error))?;
+                self.note(worker.who, Deed::Continued)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cant(&self, what: &str, error: std::io::Error) -> Error {
+        Error::io(&format!("{what} a process in"), self.torture.dir, error).hint("`lokt doctor` examines the place")
+    }
+
+    /// Nobody ends before its time.
+    fn look(&mut self, workers: &mut [Worker]) -> Result<(), Error> {
+        for worker in workers {
+            if let Some(how) = worker.beast.ended().map_err(|error| self.cant("look after", error))?
+                && monotonic_ns() < self.until
+            {
+                // It may have said why.
+                self.hear()?;
+                self.trouble.get_or_insert_with(|| format!("process {} ended by itself: {how}", worker.who));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears what is told until `until`, or for a moment. True: the alarm went off.
+    fn listen(&mut self, until: u64, alarm: &mut dyn Alarm) -> Result<bool, Error> {
+        let nap = until.saturating_sub(monotonic_ns()).min(LOOK_NS);
+        let ready = sleep_on(&[self.herd.as_fd(), alarm.fd()], Duration::from_nanos(nap));
+        let ready = ready.map_err(|error| self.cant("listen to", error))?;
+        self.hear()?;
+        Ok(ready.get(1) == Some(&true) && alarm.went_off())
+    }
+
+    fn hear(&mut self) -> Result<(), Error> {
+        let lines = self.herd.lines().map_err(|error| self.cant("listen to", error))?;
+        self.keep(&lines)?;
+        for line in String::from_utf8_lossy(&lines).lines() {
+            if let Some(why) = line.strip_prefix(ODDITY) {
+                self.oddities.push(why.to_owned());
+                continue;
+            }
+            match (line.strip_prefix(TROUBLE), Entry::parse(line)) {
+                (Some(why), _) => {
+                    self.trouble.get_or_insert_with(|| why.to_owned());
+                }
+                (None, Ok(entry)) => self.entries.push(since(self.began, entry)),
+                (None, Err(error)) => {
+                    self.trouble.get_or_insert_with(|| format!("a process told something else: {error}: {line}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that nobody is left: they end by themselves, or are killed.
+    fn end(&mut self, mut workers: Vec<Worker>, interrupted: bool, alarm: &mut dyn Alarm) -> Result<(), Error> {
+        self.go_on(&mut workers, u64::MAX)?;
+        let deadline = if interrupted || self.trouble.is_some() { 0 } else { self.until + ENDING_NS };
+        while !workers.is_empty() && monotonic_ns() < deadline {
+            if self.listen(deadline, alarm)? {
+                break;
+            }
+            let mut running = Vec::new();
+            for mut worker in workers {
+                if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none() {
+                    running.push(worker);
+                }
+            }
+            workers = running;
+        }
+        for worker in &mut workers {
+            self.kill(worker)?;
+        }
+        // What they told before their end is in the pipe, and nothing comes after it.
+        self.hear()
+    }
+}
+
+/// The same on a clock that begins with the torture.
+fn since(began: u64, mut entry: Entry) -> Entry {
+    entry.at = entry.at.saturating_sub(began);
+    if let Deed::Entered { until: Some(until), .. } = &mut entry.deed {
+        *until = until.saturating_sub(began);
+    }
+    entry
+}

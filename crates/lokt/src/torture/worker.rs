@@ -1,0 +1,277 @@
+//! What one of the processes does until its time is over: asks for a name, enters, reads and writes, leaves, and tells each of these.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
+
+use lokt_core::badges::Badges;
+use lokt_core::decide::Terms;
+use lokt_core::guard::Outcome;
+use lokt_core::history::{Deed, Entry};
+use lokt_core::hold::Fence;
+use lokt_core::name::LockName;
+
+use super::dice::Dice;
+use crate::error::{Error, ErrorKind};
+use crate::fence::Publishing;
+use crate::grasp::{Grasp, Grasped};
+use crate::locks::Lokt;
+use crate::sys::arena::{Counter, root_in};
+use crate::sys::herd::{die_with_the_parent, tell};
+use crate::sys::machine::{identity, monotonic_ns};
+use crate::wait::Patience;
+
+/// What is fought for: half of them want the first.
+const NAMES: [&str; 4] = ["hot", "cold-1", "cold-2", "cold-3"];
+/// The shortest lease that there is.
+const LEASE_SEC: u64 = 1;
+const LEASE_NS: u64 = LEASE_SEC * 1_000_000_000;
+/// How long somebody is inside, at most.
+const INSIDE_US: u64 = 5_000;
+/// Longer than this nobody waits in line.
+const WAIT_MS: (u64, u64) = (20, 1_500);
+
+/// Before a root that could not be opened is tried again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Lines that are no entries: what went wrong, and nobody can go on; what went wrong in a way in which it never does while locks work.
+pub(super) const TROUBLE: char = '!';
+pub(super) const ODDITY: char = '?';
+/// Of such a line; with the rest of it, it is written in one piece.
+const WORDS_MAX: usize = 200;
+
+/// What a process is told when it is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Orders {
+    /// Which life it is.
+    pub who: u64,
+    /// Its choices.
+    pub seed: u64,
+    /// When it ends, on the clock of histories.
+    pub until: u64,
+    /// It takes no locks.
+    pub without_locks: bool,
+}
+
+impl fmt::Display for Orders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}:{}", self.who, self.seed, self.until, u8::from(self.without_locks))
+    }
+}
+
+impl FromStr for Orders {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Vec<u64> = text.split(':').filter_map(|number| number.parse().ok()).collect();
+        let [who, seed, until, without] = numbers[..] else { return Err("these are no orders".to_owned()) };
+        Ok(Self { who, seed, until, without_locks: without == 1 })
+    }
+}
+
+/// Does what it was started for, in the directory `arena`. What goes wrong is told, too.
+pub fn work(arena: &Path, orders: &Orders) -> io::Result<()> {
+    die_with_the_parent()?;
+    loop {
+        match Worker::new(arena, orders).and_then(|mut worker| worker.fight()) {
+            // Whoever started it is gone, and there is nobody to be told.
+            Ok(()) | Err(Trouble::Unheard) => return Ok(()),
+            // The root could not be opened, this time.
+            Err(Trouble::Failed(error)) if !is_final(&error) && monotonic_ns() < orders.until => {
+                tell_trouble(ODDITY, &error)?;
+                thread::park_timeout(AGAIN);
+            }
+            Err(Trouble::Failed(error)) => return tell_trouble(TROUBLE, &error),
+        }
+    }
+}
+
+fn tell_trouble(mark: char, error: &Error) -> io::Result<()> {
+    let words: String = error.to_string().chars().filter(|c| !c.is_control()).take(WORDS_MAX).collect();
+    tell(&format!("{mark}{words}\n"))
+}
+
+/// Would nobody else fare better, whatever locks do?
+fn is_final(error: &Error) -> bool {
+    matches!(
+        error.io_kind(),
+        Some(
+            io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::ReadOnlyFilesystem
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::Unsupported
+        )
+    )
+}
+
+/// Why it ends early.
+enum Trouble {
+    /// Nobody listens any more.
+    Unheard,
+    Failed(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+struct Worker<'a> {
+    arena: &'a Path,
+    orders: &'a Orders,
+    lokt: Lokt,
+    dice: Dice,
+    scratch: PathBuf,
+}
+
+impl<'a> Worker<'a> {
+    fn new(arena: &'a Path, orders: &'a Orders) -> Result<Self, Trouble> {
+        let me = identity(format!("torture-{}", orders.who), None);
+        let lokt = Lokt::create(&root_in(arena), me)?;
+        let scratch = arena.join(format!("scratch-{}", orders.who));
+        Ok(Self { arena, orders, lokt, dice: Dice::new(orders.seed), scratch })
+    }
+
+    fn fight(&mut self) -> Result<(), Trouble> {
+        while monotonic_ns() < self.orders.until {
+            match self.round() {
+                Err(Trouble::Failed(error)) if !is_final(&error) => {
+                    tell_trouble(ODDITY, &error).map_err(|_| Trouble::Unheard)?;
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells it; gives the moment that was told.
+    fn tell(&self, deed: Deed) -> Result<u64, Trouble> {
+        let entry = Entry { at: monotonic_ns(), who: self.orders.who, deed };
+        tell(&entry.encode()).map_err(|_| Trouble::Unheard)?;
+        Ok(entry.at)
+    }
+
+    fn round(&mut self) -> Result<(), Trouble> {
+        let chosen = if self.dice.once_in(2) { 0 } else { self.dice.below(NAMES.len() as u64) };
+        let name = NAMES[usize::try_from(chosen).unwrap_or(0)].to_owned();
+        if self.orders.without_locks {
+            self.tell(Deed::Asked { name: name.clone() })?;
+            self.tell(Deed::Entered { name: name.clone(), token: None, until: None })?;
+            self.update(&name)?;
+            self.tell(Deed::Left { name })?;
+        } else {
+            self.lock(name)?;
+        }
+        self.pause(INSIDE_US / 2);
+        Ok(())
+    }
+
+    fn lock(&mut self, text: String) -> Result<(), Trouble> {
+        let name = LockName::new(&text).expect("these are names of locks");
+        let leased = self.dice.once_in(3);
+        let timeout = self.dice.below(4) > 0;
+        let timeout = timeout.then(|| Duration::from_millis(self.dice.between(WAIT_MS.0, WAIT_MS.1)));
+        let asked = self.tell(Deed::Asked { name: text.clone() })?;
+        let Some(grasp) = self.grasp(&name, leased, timeout)? else {
+            self.tell(Deed::GaveUp { name: text })?;
+            return Ok(());
+        };
+        let token = grasp.hold.token.map(Fence::get);
+        let until = leased.then(|| self.lease_began(&grasp, asked) + LEASE_NS);
+        self.tell(Deed::Entered { name: text.clone(), token, until })?;
+        let done = match token {
+            // Whoever's lease may end must not write without being asked for its token.
+            Some(token) if leased => self.publish(&name, token),
+            _ => self.update(&text),
+        };
+        self.tell(Deed::Left { name: text })?;
+        match grasp.release().value {
+            Outcome::Failed(why) => done.and(Err(Error::new(ErrorKind::Io, why).into())),
+            Outcome::Kept { .. } | Outcome::Lost(_) => done,
+        }
+    }
+
+    fn grasp(&self, name: &LockName, leased: bool, timeout: Option<Duration>) -> Result<Option<Grasp>, Trouble> {
+        let terms = Terms { ttl_sec: leased.then_some(LEASE_SEC), reason: None };
+        let told = RefCell::new(None);
+        let mut in_line = |_: &crate::wait::Waiting<'_>| {
+            told.borrow_mut().get_or_insert_with(|| self.tell(Deed::InLine { name: name.as_str().to_owned() }));
+        };
+        let mut patience = Patience { timeout, alarm: None, tell: Some(&mut in_line) };
+        let grasped = self.lokt.grasp(std::slice::from_ref(name), &terms, &Badges::default(), &mut patience);
+        told.into_inner().transpose()?;
+        match grasped {
+            Ok(said) => match said.value {
+                Grasped::All { mut grasps, .. } => Ok(grasps.pop()),
+                Grasped::Denied { .. } | Grasped::Interrupted => Ok(None),
+            },
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// When the lease began, by the clock that everybody judges it by. Where there is none, it began after it was asked for; it is
+    /// counted in whole milliseconds, of which one may have begun before.
+    fn lease_began(&self, grasp: &Grasp, asked: u64) -> u64 {
+        if self.lokt.me().boot_clocks { grasp.began_ms() * 1_000_000 } else { asked.saturating_sub(1_000_000) }
+    }
+
+    /// Reads a number and writes the next one, with nothing but the lock to keep others out.
+    fn update(&mut self, name: &str) -> Result<(), Trouble> {
+        let register = format!("count-{name}");
+        let counter = Counter::of(self.arena, &register);
+        let seen = counter.read().map_err(|error| Error::io("read", counter.path(), error))?;
+        self.pause(INSIDE_US);
+        let made = seen + 1;
+        counter.write(made).map_err(|error| Error::io("write", counter.path(), error))?;
+        self.tell(Deed::Wrote { register, token: None, seen, made, taken: true })?;
+        Ok(())
+    }
+
+    /// The same under a token: what comes too late is refused.
+    fn publish(&mut self, name: &LockName, token: u64) -> Result<(), Trouble> {
+        let register = format!("fenced-{name}");
+        let counter = Counter::of(self.arena, &register);
+        let seen = counter.read().map_err(|error| Error::io("read", counter.path(), error))?;
+        self.pause(INSIDE_US);
+        let made = seen + 1;
+        self.prepare(made).map_err(|error| Error::io("write", &self.scratch, error))?;
+        let taken = match self.lokt.publish(name, token, &self.scratch, counter.path()) {
+            Ok(said) => matches!(said.value, Publishing::Published { .. }),
+            Err(error) if error.kind() == ErrorKind::Busy => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        self.tell(Deed::Wrote { register, token: Some(token), seen, made, taken })?;
+        Ok(())
+    }
+
+    fn prepare(&self, number: u64) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.scratch)?;
+        file.write_all(format!("{number}\n").as_bytes())
+    }
+
+    fn pause(&mut self, us_max: u64) {
+        thread::park_timeout(Duration::from_micros(self.dice.below(us_max)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_read_back() {
+        let orders = Orders { who: 3, seed: u64::MAX, until: 77, without_locks: true };
+        assert_eq!(orders.to_string().parse(), Ok(orders));
+        for bad in ["", "1:2:3", "1:2:3:x", "1:2:3:4:5"] {
+            assert!(bad.parse::<Orders>().is_err(), "{bad}");
+        }
+    }
+}
