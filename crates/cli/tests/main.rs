@@ -110,6 +110,7 @@ mod status;
 mod status_table;
 mod token_order;
 mod torture_cmd;
+mod torture_options;
 mod under_load;
 mod unlock;
 mod usage;

@@ -96,6 +96,7 @@ fn torture(seconds: u64, seed: u64) -> bool {
     let entries = entries.unwrap_or_default();
     let troubles = nemesis::troubles::counts(&scene.dir);
     checks.extend(validate::history(&entries));
+    checks.extend(validate::planted::check(&entries));
     checks.extend(validate::peers(&peers));
     checks.extend(validate::nemesis(&troubles));
     checks.extend(validate::state::check(&scene, &entries));
@@ -179,6 +180,7 @@ fn judge(dir: &Path) -> bool {
     let mut checks = vec![Check::new("the history is whole", entries.as_ref().err())];
     let entries = entries.unwrap_or_default();
     checks.extend(validate::history(&entries));
+    checks.extend(validate::planted::check(&entries));
     let account = Account { entries: &entries, troubles: nemesis::troubles::counts(dir), peers: &[], lives: 0 };
     say(&format!("{}{}", account.text(), verdict(&checks)));
     result(&checks, (now_ms() - began_ms) / 1_000)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// How long a run takes in all, unless it is told otherwise: what a change may cost.
-const SECONDS: u64 = 60;
+pub(crate) const SECONDS: u64 = 60;
 /// What this program calls its one test.
 const NAME: &str = "torture";
 /// Flags of libtest that are followed by a value.

@@ -1,5 +1,6 @@
 //! The verdict: what the history shows, and what is on the disk when everybody is gone.
 
+pub(crate) mod planted;
 pub(crate) mod state;
 
 use std::collections::BTreeMap;

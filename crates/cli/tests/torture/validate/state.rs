@@ -24,6 +24,13 @@ pub(crate) fn check(scene: &Scene, entries: &[Entry]) -> Vec<Check> {
             format!("no-overwrite: {ward}: every acknowledged event is there once, under its number"),
             lost_events(&events, ward, entries),
         ));
+        let missed = [Entry { at: 0, who: 0, deed: promised(ward) }];
+        let found = lost_events(&events, ward, &missed).len() == 1;
+        checks.push(Check::holds(
+            format!("{ward}: an acknowledged event that isn't there is missed"),
+            found,
+            "it isn't",
+        ));
         checks.push(Check::new(
             format!("{ward}: no node was claimed while another had it, as the events tell"),
             double_claims(&events),
@@ -118,6 +125,11 @@ fn lost_events(events: &BTreeMap<u64, Value>, ward: &str, entries: &[Entry]) -> 
         }
     }
     broken
+}
+
+/// An acknowledgement of what nobody appended.
+fn promised(ward: &str) -> Deed {
+    Deed::Appended { ledger: ward.into(), key: "nobody".into(), number: 1 }
 }
 
 /// Whoever claims a node frees it first in the same step if the claim before is over.
