@@ -191,7 +191,7 @@ fn our_documented_events_have_the_members_in_their_order() {
     book.take("a", "n").expect("it is free");
     book.pass(61_000);
     book.reap("b");
-    let reaped = r#"{"type":"lock_reaped","timestamp":"2026-11-16T00:01:01Z","node_id":"n","owner":"a","token":4}"#;
+    let reaped = r#"{"type":"lock_reaped","timestamp":"2026-11-16T00:01:01Z","node_id":"n","owner":"a","token":4,"boot_id":"boot","boottime_ms":1061000}"#;
     assert_eq!(book.lines[4..], [reaped]);
 }
 

@@ -296,7 +296,10 @@ impl Scene<'_> {
     fn reaped(self, claims: &[(&str, &Claim)]) -> Draft {
         if let (Style::Documented, [(node, claim)]) = (self.style, claims) {
             let (owner, token) = (("owner", json!(claim.owner)), ("token", json!(claim.token.get())));
-            return Draft::new("lock_reaped", vec![self.timestamp(), ("node_id", json!(node)), owner, token]);
+            let mut members = vec![self.timestamp(), ("node_id", json!(node)), owner, token];
+            // Whoever checks this later must not compare two wall clocks either.
+            members.extend(self.boot_clock());
+            return Draft::new("lock_reaped", members);
         }
         let nodes: Vec<&str> = claims.iter().map(|(node, _)| *node).collect();
         let owners: Vec<&str> = claims.iter().map(|(_, claim)| claim.owner.as_str()).collect();
@@ -314,12 +317,15 @@ impl Scene<'_> {
     /// What tells on this boot how long a claim lasts, and who made it.
     fn signature(self, ttl_sec: u64) -> Vec<(&'static str, Value)> {
         let mut members = vec![("ttl_sec", json!(ttl_sec))];
-        if let Some(boot_id) = self.me.boot_id.as_ref().filter(|_| self.me.boot_clocks) {
-            members.push(("boot_id", json!(boot_id)));
-            members.push(("boottime_ms", json!(self.now.boottime_ms)));
-        }
+        members.extend(self.boot_clock());
         members.extend([("host", json!(self.me.host)), ("pid", json!(self.me.pid))]);
         members
+    }
+
+    /// A reading of the boot clock, if it means something to others.
+    fn boot_clock(self) -> Vec<(&'static str, Value)> {
+        let Some(boot_id) = self.me.boot_id.as_ref().filter(|_| self.me.boot_clocks) else { return Vec::new() };
+        vec![("boot_id", json!(boot_id)), ("boottime_ms", json!(self.now.boottime_ms))]
     }
 
     fn timestamp(self) -> (&'static str, Value) {

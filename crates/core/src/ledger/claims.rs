@@ -87,7 +87,7 @@ pub enum Remark {
         owner: String,
         /// The token that is stale now.
         token: Seq,
-        /// By the times in the events it hadn't ended.
+        /// By the clocks in the events it hadn't ended.
         live: bool,
     },
     /// A refresh of a claim that isn't its owner's, or of none: nothing was refreshed.
@@ -228,10 +228,8 @@ impl Table {
                 claim.token = before.token;
                 claim.since = before.since;
             } else {
-                let live = match (&before.end, claim.renewed) {
-                    (End::At(end), Some(at)) => at <= *end,
-                    _ => true,
-                };
+                let reading = claim.clock.as_ref().map(|clock| (clock.boot_id.as_str(), clock.boottime_ms));
+                let live = before.lived_at(reading, claim.renewed).unwrap_or(true);
                 let (owner, token) = (before.owner.clone(), before.token);
                 remarks.push(Remark::Displaced { node: node.to_owned(), owner, token, live });
             }
@@ -302,6 +300,28 @@ impl Claim {
             host: members.get("host").and_then(Value::as_str).unwrap_or_default().to_owned(),
             pid: members.get("pid").and_then(Value::as_i64).unwrap_or(0),
         })
+    }
+
+    /// Had it not ended when `event` was written? `None` if nothing tells when that was.
+    pub fn outlasts(&self, event: &Stored) -> Option<bool> {
+        let members = Members::of(&event.members);
+        let boot_id = members.get("boot_id").and_then(Value::as_str);
+        self.lived_at(boot_id.zip(members.number("boottime_ms")), event.timestamp)
+    }
+
+    /// By the boot clock if it was read on the boot on which the claim was written, else by the wall clocks of whoever wrote.
+    fn lived_at(&self, reading: Option<(&str, u64)>, wall: Option<Timestamp>) -> Option<bool> {
+        if let (Some(clock), Some((boot_id, reading_ms))) = (&self.clock, reading)
+            && clock.boot_id == boot_id
+            && clock.boottime_ms <= reading_ms
+        {
+            return Some(reading_ms - clock.boottime_ms <= clock.ttl_sec.saturating_mul(1000));
+        }
+        match (&self.end, wall) {
+            (End::At(end), Some(at)) => Some(at <= *end),
+            (End::At(_), None) => None,
+            (End::Unreadable(_), _) => Some(true),
+        }
     }
 
     fn doubt(&self, node: &str) -> Option<Remark> {

@@ -353,6 +353,33 @@ fn claims_that_others_displaced_are_told() {
 }
 
 #[test]
+fn no_clock_trust_a_claim_that_ended_by_the_boot_clock_was_not_displaced_whatever_the_wall_clocks_say() {
+    let (_dir, ledger) = fresh(Style::Documented, false);
+    let claim = |owner: &str, year: u16, boot: &str, boottime_ms: u64| {
+        let times = format!(r#""timestamp":"{year}-01-01T10:00:00Z","expires_at":"{year}-01-01T10:00:02Z""#);
+        let clock = format!(r#""ttl_sec":2,"boot_id":"{boot}","boottime_ms":{boottime_ms}"#);
+        append(&ledger, &format!(r#"{{"type":"lock_acquired",{times},"node_id":"1","owner":"{owner}",{clock}}}"#));
+    };
+    let reap = |year: u16, boot: &str, boottime_ms: u64| {
+        let times = format!(r#""timestamp":"{year}-01-01T10:00:00Z","boot_id":"{boot}","boottime_ms":{boottime_ms}"#);
+        append(&ledger, &format!(r#"{{"type":"lock_reaped",{times},"node_id":"1","owner":"x"}}"#));
+    };
+    // The clock of who claimed was a year ahead.
+    claim("a", 2027, "boot", 1_000);
+    reap(2026, "boot", 3_001);
+    claim("b", 2027, "boot", 10_000);
+    claim("c", 2026, "boot", 12_001);
+    // And here it was a year behind: two seconds had not passed.
+    reap(2027, "boot", 14_000);
+    claim("d", 2026, "boot", 20_000);
+    claim("e", 2027, "boot", 22_000);
+    // On another boot there is nothing but the wall clock.
+    reap(2026, "other", 90_000);
+    let expected = [("displaced-claim", Some(5)), ("displaced-claim", Some(7)), ("displaced-claim", Some(8))];
+    assert_eq!(codes(&verified(&ledger).problems), expected, "no-clock-trust: one clock counts where there is one");
+}
+
+#[test]
 fn progress_is_told_up_to_the_end() {
     let (_dir, ledger) = with_events(3, false);
     let mut told = Vec::new();

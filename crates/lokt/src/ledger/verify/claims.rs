@@ -1,6 +1,6 @@
 //! Claims that ended before their time, by somebody else's event.
 
-use lokt_core::ledger::claims::{End, Remark, Table};
+use lokt_core::ledger::claims::{Remark, Table};
 use lokt_core::ledger::seq::{Seq, Style};
 use lokt_core::ledger::stored::Stored;
 
@@ -33,11 +33,7 @@ impl Claims {
     fn ended_by_another(&self, seq: Seq, event: &Stored) -> Option<String> {
         let text = |name: &str| event.members.get(name).and_then(serde_json::Value::as_str);
         let claim = self.0.claim(text("node_id")?)?;
-        let live = match (&claim.end, event.timestamp) {
-            (End::At(end), Some(at)) => at <= *end,
-            (End::At(_), None) => false,
-            (End::Unreadable(_), _) => true,
-        };
+        let live = claim.outlasts(event).unwrap_or(false);
         let how = match event.kind.as_str() {
             "lock_released" if text("owner") != Some(&claim.owner) => "releases",
             "lock_reaped" => "reaps",
