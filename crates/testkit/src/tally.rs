@@ -24,8 +24,10 @@ pub enum Trial {
     Kill,
     /// A process was stopped, or delayed before a system call.
     Stop,
-    /// Power was cut: what wasn't synced is gone.
+    /// The power of a disk in memory was cut: what wasn't synced is gone.
     Cut,
+    /// A real file system was stopped without its log.
+    Outage,
     /// An order of threads was run.
     Schedule,
 }
@@ -39,6 +41,7 @@ impl Trial {
             Self::Kill => "kill",
             Self::Stop => "stop",
             Self::Cut => "cut",
+            Self::Outage => "outage",
             Self::Schedule => "schedule",
         }
     }

@@ -191,7 +191,7 @@ impl Course {
                 Stage::new(kind, tally)
             });
             on.work_until_cut(dice, tally);
-            count(Trial::Cut);
+            count(Trial::Outage);
             let rebooted = dice.below(2) == 0;
             self.cuts += 1;
             self.reboots += u32::from(rebooted);
