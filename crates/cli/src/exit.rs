@@ -1,7 +1,10 @@
 //! Exit codes: an interface that scripts depend on. `docs/exit-codes.md` has the same table; a test compares them.
 
 use lokt::lease::LeaseRefusal;
-use lokt::{Denial, Error, ErrorKind, Staleness};
+use lokt::{Denial, Error, ErrorKind, Inbox, Staleness};
+
+/// What a shell adds to the signal that a process died of.
+const SIGNAL_BASE: u8 = 128;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +47,9 @@ pub(crate) enum Exit {
     NotExecutable,
     /// 127
     NoCommand,
-    /// What a guarded command ended with, a code that the user chose, or 128 and a signal.
+    /// 128 and the signal that ended it. The process dies of that signal, so that a shell ends its loop too.
+    Signal(u8),
+    /// What a guarded command ended with, or a code that the user chose.
     Other(u8),
 }
 
@@ -97,8 +102,20 @@ impl Exit {
             Self::Lost => lokt::LOST,
             Self::NotExecutable => 126,
             Self::NoCommand => 127,
+            Self::Signal(number) => number.saturating_add(SIGNAL_BASE),
             Self::Other(code) => code,
         }
+    }
+
+    /// A signal ended a wait, or work.
+    pub(crate) fn of_signal(number: i32) -> Self {
+        Self::Signal(u8::try_from(number).unwrap_or(0))
+    }
+
+    /// A guarded command ended with `code`. Of a signal that reached us too we die as it did; what it makes of one is its own affair.
+    pub(crate) fn of_command(code: u8, inbox: &Inbox) -> Self {
+        let shared = inbox.ended_by().map(Self::of_signal);
+        shared.filter(|shared| shared.code() == code).unwrap_or(Self::Other(code))
     }
 
     pub(crate) fn of_denial(denial: &Denial) -> Self {

@@ -41,5 +41,9 @@ fn run() -> u8 {
         return code;
     }
     lokt::sys::start::prepare();
-    commands::run(&words).print().code()
+    let exit = commands::run(&words).print();
+    if let exit::Exit::Signal(number) = exit {
+        lokt::sys::signals::die_of(number.into());
+    }
+    exit.code()
 }

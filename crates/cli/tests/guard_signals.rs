@@ -2,7 +2,10 @@
 //! the end of a wait.
 
 use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use lokt_testkit::session::{PATIENCE, Session, Start};
 use lokt_testkit::swarm::{pause, wait_until};
@@ -117,6 +120,43 @@ fn every_signal_that_is_sent_to_a_guard_reaches_the_command_every_time() {
         session.signal(Signal::TERM);
         assert_eq!(session.ends(), 42, "the exit code is the command's: {}", session.err());
         assert!(!root.has_record("x"), "and the lock is released");
+    }
+}
+
+#[test]
+fn whoever_started_a_guard_sees_the_signal_that_ended_it_and_its_command_and_no_core() {
+    for (name, signal, code) in FORWARDED {
+        let root = Root::new();
+        let script = "ulimit -c unlimited; exec \"$0\" guard x -- sh -c 'ulimit -c 0; echo ready; exec sleep 600'";
+        let mut guard = Command::new("sh")
+            .args(["-c", script, LOKT])
+            .env("LOKT_ROOT", root.path())
+            .current_dir(root.outside())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("sh runs");
+        let mut ready = [0; 6];
+        guard.stdout.as_mut().expect("it is a pipe").read_exact(&mut ready).expect("the command starts");
+        let pid = Pid::from_raw(i32::try_from(guard.id()).expect("a pid")).expect("a pid");
+        kill_process(pid, signal).expect("it runs");
+        let status = guard.wait().expect("it is ours");
+        assert_eq!(status.signal(), Some(code - 128), "{name} ended it: {status:?}");
+        assert!(!status.core_dumped(), "{name}: nothing went wrong, so there is no core");
+        assert!(!root.has_record("x"), "the lock is released first");
+    }
+}
+
+#[test]
+fn a_signal_that_only_the_command_died_of_is_an_exit_code() {
+    for (name, _, code) in FORWARDED {
+        let root = Root::new();
+        let script = format!("ulimit -c 0; kill -{} $$", &name[3..]);
+        let status = Command::new(LOKT)
+            .args(["guard", "x", "--", "sh", "-c", &script])
+            .env("LOKT_ROOT", root.path())
+            .status()
+            .expect("it runs");
+        assert_eq!(status.code(), Some(code), "{name} was not for the guard: {status:?}");
     }
 }
 

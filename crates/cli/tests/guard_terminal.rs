@@ -81,6 +81,47 @@ fn ctrl_c_before_the_command_was_started_is_not_forgotten() {
     assert!(!root.has_record("x"), "the lock is released");
 }
 
+/// A shell that runs `command` three times, and says so after each round.
+fn looped(root: &Root, command: &str) -> Terminal {
+    let script = format!("for round in 1 2 3; do {command}; echo after=$?; done");
+    on_terminal(root, "alice", &["bash", "-c", &script])
+}
+
+#[test]
+fn ctrl_c_ends_the_loop_of_a_shell_and_not_one_round_of_it() {
+    let root = Root::used();
+    root.run("bob", "lock held").exits(0, "it is free");
+    for (command, ready) in [
+        (format!("{LOKT} guard x -- sh -c 'echo ready; exec sleep 600'"), "ready"),
+        (format!("{LOKT} guard held --wait -- true"), "waiting for"),
+        (format!("{LOKT} lock held --wait"), "waiting for"),
+    ] {
+        let mut terminal = looped(&root, &command);
+        terminal.shows_after(0, ready);
+        terminal.types(CTRL_C);
+        assert_eq!(terminal.ends(), 130, "the shell ends as its child did: {command}: {:?}", terminal.screen());
+        assert!(!terminal.screen().contains("after="), "{command}: no round follows: {:?}", terminal.screen());
+        assert!(!root.has_record("x"), "the lock is released first");
+    }
+}
+
+#[test]
+fn ctrl_c_that_a_command_makes_something_else_of_ends_no_loop() {
+    for (ends, code) in [("exit 0", 0), ("exit 130", 130)] {
+        let root = Root::used();
+        let script = root.outside().join("minds");
+        put(&script, format!("trap '{ends}' INT\necho ready\nwhile :; do sleep 0.1; done\n"));
+        let mut terminal = looped(&root, &format!("{LOKT} guard x -- sh {}", script.display()));
+        let mut seen = 0;
+        for _ in 0..3 {
+            seen = terminal.shows_after(seen, "ready");
+            terminal.types(CTRL_C);
+            seen = terminal.shows_after(seen, &format!("after={code}"));
+        }
+        assert_eq!(terminal.ends(), 0, "the command decides: {:?}", terminal.screen());
+    }
+}
+
 /// Does it block SIGINT, as a guard does that reads its signals?
 fn blocks_signals(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The root's mutex: whoever keeps it is named, nobody waits for ever, and it is free the moment its holder dies.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -125,8 +126,8 @@ fn a_signal_that_comes_before_the_command_does_keeps_it_from_running() {
     assert!(wait_until(Duration::from_secs(10), blocks_term), "the guard listens to signals");
     assert!(Command::new("kill").arg(guard.id().to_string()).status().expect("kill runs").success());
     keeper.end();
-    let code = guard.wait().expect("it is ours").code();
-    assert_eq!(code, Some(143), "it ended as if the signal had ended it");
+    let signal = guard.wait().expect("it is ours").signal();
+    assert_eq!(signal, Some(15), "it died of the signal, as everybody does");
     assert!(!ran.exists(), "a command that nobody wants any more is not started");
     assert_eq!(place.stored("x"), None, "and the lock was given back");
 }

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     // It is frozen, whatever stands where the lock's record should be. What can't be read counts as held.
     let (holder, unread) = lokt.still_held(&name).map_or_else(|error| (None, Some(error)), |holder| (holder, None));
     let exit = match (&drained, signal) {
-        (_, Some(signal)) => Exit::Other(u8::try_from(signal).unwrap_or(0).saturating_add(128)),
+        (_, Some(signal)) => Exit::of_signal(signal),
         (Some(Drained::TimedOut(_)), None) => Exit::Held,
         _ => Exit::Done,
     };

@@ -218,7 +218,7 @@ fn run_command(
         }
     };
     match guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell) {
-        Ok(code) => Ok(Report::new(Exit::Other(code))),
+        Ok(code) => Ok(Report::new(Exit::of_command(code, inbox))),
         Err(error) => Err(cant_run(&args.command, &error, "lock")),
     }
 }

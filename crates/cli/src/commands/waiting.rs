@@ -172,9 +172,8 @@ pub(crate) fn interrupted(name: &str, signal: i32, format: Format) -> Report {
 
 /// A signal ended the wait for a lock, or whatever `what` is.
 pub(crate) fn interrupted_at(what: &str, name: &str, signal: i32, format: Format) -> Report {
-    let code = u8::try_from(signal).unwrap_or(0).saturating_add(128);
     let message = format!("interrupted while waiting for {what} {}", quoted(name));
-    let report = Report::new(Exit::Other(code));
+    let report = Report::new(Exit::of_signal(signal));
     match format {
         Format::Json => report.json(&Interrupted { status: "error", name, code: "E_INTERRUPTED", message, signal }),
         Format::Text => report.note(message),

@@ -77,7 +77,7 @@ fn now() -> Duration {
 fn ended_by(signal: Option<i32>) -> Report {
     match signal {
         None | Some(2 | 15) => Report::new(Exit::Done),
-        Some(other) => Report::new(Exit::Other(u8::try_from(other).unwrap_or(0).saturating_add(128))),
+        Some(other) => Report::new(Exit::of_signal(other)),
     }
 }
 

@@ -118,7 +118,11 @@ impl Shell {
                 return Ok(code);
             }
             // Looked at whenever we wake, whatever woke us.
-            events.extend(self.reap()?);
+            let ended = self.reap()?;
+            if let Some(Event::Ended(Ended::Signal(number))) = ended {
+                inbox.command_died_of(number.into());
+            }
+            events.extend(ended);
             if rung && self.ended && !self.has_heirs() {
                 events.push_back(Event::AllGone);
             }

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use lokt_core::proc::ignores_signal;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior};
 
 use super::bell::{Bell, Rope, sleep_on};
 use super::inherited::listen_to_children;
@@ -71,6 +71,15 @@ fn file_size() -> SigSet {
     SigSet::from(Signal::SIGXFSZ)
 }
 
+/// Dies of this signal: whoever started us is to see what ended us, as a shell must to end its loop at Ctrl-C. Returns where the signal
+/// ends nobody. No handler is in its way, because we have none: an [`Inbox`] blocks signals. There is no core dump, as nothing went wrong.
+pub fn die_of(number: i32) {
+    let Ok(signal) = Signal::try_from(number) else { return };
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = SigSet::from(signal).thread_unblock();
+    let _ = raise(signal);
+}
+
 /// What is passed on to a command.
 const FORWARDED: [Signal; 7] = [
     Signal::SIGINT,
@@ -114,7 +123,9 @@ pub struct Inbox {
     fd: SignalFd,
     /// What was blocked before.
     before: SigSet,
-    /// The signal that ended a wait.
+    /// Those that came, of which there may be one that also ended the command: by their numbers, as bits.
+    came: u64,
+    /// The signal that ended a wait, or the command together with us.
     ended_by: Option<i32>,
 }
 
@@ -129,7 +140,7 @@ impl Inbox {
         set.add(Signal::SIGCHLD);
         let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Self { fd, before, ended_by: None })
+        Ok(Self { fd, before, came: 0, ended_by: None })
     }
 
     /// The next signal that came. One that whoever started us told us to ignore is ignored: `nohup` means the command too.
@@ -141,6 +152,7 @@ impl Inbox {
                 from_terminal: info.ssi_code == SI_KERNEL,
             };
             if arrived.is_child() || !is_ignored(arrived.number) {
+                self.came |= bit(arrived.number);
                 return Some(arrived);
             }
         }
@@ -180,7 +192,14 @@ impl Inbox {
         &self.before
     }
 
-    /// The signal that ended a wait.
+    /// The command died of this signal. If it came to us too, it is the end of both.
+    pub(crate) fn command_died_of(&mut self, number: i32) {
+        if self.came & bit(number) != 0 {
+            self.ended_by = Some(number);
+        }
+    }
+
+    /// The signal that ended a wait, or the command together with us.
     pub fn ended_by(&self) -> Option<i32> {
         self.ended_by
     }
@@ -221,4 +240,9 @@ impl Alarm for Inbox {
 fn is_ignored(number: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores_signal(&status, number)
+}
+
+/// Where a signal is in a set of signals.
+fn bit(number: i32) -> u64 {
+    number.checked_sub(1).and_then(|shift| 1_u64.checked_shl(u32::try_from(shift).ok()?)).unwrap_or(0)
 }

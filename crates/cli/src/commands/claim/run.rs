@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     };
     let guard = ClaimGuard::new(ledger, &claimed, args.force);
     match guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell) {
-        Ok(code) => Ok(Report::new(Exit::Other(code))),
+        Ok(code) => Ok(Report::new(Exit::of_command(code, &inbox))),
         Err(error) => Err(cant_run(&args.command, &error, "claim")),
     }
 }

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let on_lost = args.on_lost.into();
     let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(notice, on_lost)));
     match guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell) {
-        Ok(code) => Ok(Report::new(Exit::Other(code))),
+        Ok(code) => Ok(Report::new(Exit::of_command(code, &inbox))),
         Err(error) => Err(cant_run(&args.command, &error, "lease")),
     }
 }

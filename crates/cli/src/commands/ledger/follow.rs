@@ -47,9 +47,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         return Err(failure);
     }
     let signal = ears.inbox.borrow().ended_by();
-    let code =
-        signal.and_then(|signal| u8::try_from(signal).ok()).map(|signal| Exit::Other(signal.saturating_add(128)));
-    Ok(Report::new(code.unwrap_or(Exit::Done)))
+    Ok(Report::new(signal.map_or(Exit::Done, Exit::of_signal)))
 }
 
 /// The signals of this process, for the one who waits for events and for the one who writes them.

@@ -36,10 +36,7 @@ struct Interrupted {
 impl Ended {
     /// Says that it was interrupted. `undone`: what didn't happen.
     pub(super) fn report(self, undone: &str, format: Format) -> Report {
-        let exit = match self.0.and_then(|signal| u8::try_from(signal).ok()) {
-            Some(signal) => Exit::Other(signal.saturating_add(128)),
-            None => Exit::TryAgain,
-        };
+        let exit = self.0.map_or(Exit::TryAgain, Exit::of_signal);
         let message = format!("interrupted: {undone}");
         let report = Report::new(exit);
         match format {
