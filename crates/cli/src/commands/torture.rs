@@ -150,10 +150,9 @@ fn random_seed() -> std::io::Result<u64> {
 }
 
 fn exit(ordeal: &Ordeal, ended_by: Option<i32>) -> Exit {
-    let signal = ended_by.and_then(|number| u8::try_from(128 + number).ok());
-    match signal {
+    match ended_by {
         _ if ordeal.broken.count() > 0 => Exit::Broken,
-        Some(code) if ordeal.interrupted => Exit::Other(code),
+        Some(number) if ordeal.interrupted => Exit::of_signal(number),
         _ if !ordeal.file_system.is_trusted() => Exit::Untrusted,
         _ => Exit::Done,
     }
