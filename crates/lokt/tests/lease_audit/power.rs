@@ -71,6 +71,11 @@ fn lines_of_which_a_power_cut_left_only_the_length_are_made_anew() {
         assert_eq!(scene.broken_line(), None);
         scene.cut_power(PowerCut::Everything);
     }
+    let mut changed = whole.clone();
+    changed[7] = 0;
+    scene.set_log(&changed);
+    assert_eq!(scene.broken_line(), Some(1), "a power cut takes the end, and the end is there");
+    scene.set_log(&whole);
     scene.take(&mut main);
     let mut wiped = scene.log();
     wiped[kept..].fill(0);

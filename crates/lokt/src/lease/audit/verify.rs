@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use lokt_core::lease::audit::{Anchor, Broken};
+use lokt_core::lease::audit::{Anchor, Broken, Head};
 
-use super::lines::{Line, Lines, Place, Raw};
+use super::lines::{Line, Lines, Place, Raw, ends_with};
 use super::log::{Log, PATIENCE, is_this_boot, open, read_head};
 use super::settle::{Standing, Wanted, headless};
 use super::{HEAD, LOG, chains};
@@ -71,6 +71,9 @@ impl Repository {
         // Since this machine started, nothing was lost by itself.
         let is_settled = head.as_ref().is_some_and(|head| is_this_boot(self, &head.boot_id));
         if let Some(file) = open(self).at("read", &path, LOG)? {
+            // What a power cut takes is the end. Where the last line that is known stands, somebody changed one before it.
+            let stands = |head: &&Head| ends_with(&*file, head.size, &head.hash).unwrap_or(false);
+            let stands_until = head.as_ref().filter(stands).map_or(0, |head| head.size);
             let mut lines = Lines::new(&*file, Place::default());
             loop {
                 let before = lines.place.clone();
@@ -81,7 +84,7 @@ impl Repository {
                         unlogged.remove(event.event_id.as_str());
                     }
                     // A file system may keep the length of what was written before the power went, and not the bytes.
-                    Some(Line::Wiped(_)) if !is_settled && broken.is_none() => {
+                    Some(Line::Wiped(_)) if !is_settled && before.size >= stands_until && broken.is_none() => {
                         let why = "was lost when the machine stopped; the next command cuts it off";
                         warnings.push(format!("what came after line {} {why}", before.count));
                         lines.place = before;
