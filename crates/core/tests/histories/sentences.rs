@@ -174,3 +174,27 @@ fn a_hand_over_is_measured_from_leaving_to_the_entry_of_whoever_waited() {
     assert_eq!((told.holds, told.hand_offs, told.hand_over.max), (3, 1, 3), "the third wasn't waiting");
     assert_eq!((told.wait.count, told.wait.max), (3, 7));
 }
+
+#[test]
+fn whoever_left_a_free_lock_alone_is_passed_over_until_it_enters() {
+    // 2 is in line and too slow; 3 and 4 come along after two seconds.
+    let history = |free_until: u64| {
+        [
+            asked(1, 1),
+            entered(2, 1, 1, None),
+            asked(3, 2),
+            in_line(4, 2),
+            left(5, 1),
+            asked(free_until, 3),
+            entered(free_until + 1, 3, 2, None),
+            left(free_until + 2, 3),
+            asked(free_until + 3, 4),
+            entered(free_until + 4, 4, 3, None),
+            left(free_until + 5, 4),
+            entered(free_until + 6, 2, 4, None),
+            left(free_until + 7, 2),
+        ]
+    };
+    assert_eq!(judge::line(&history(2 * SECOND + 10)), [], "it was offered the lock for two seconds");
+    assert_eq!(judge::line(&history(SECOND)).len(), 2, "after one second it is still its turn");
+}

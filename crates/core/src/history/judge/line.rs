@@ -35,7 +35,7 @@ impl fmt::Display for OutOfTurn {
 }
 
 /// Everybody who entered before their turn, each with the last of those whom they passed. Whoever was stopped meanwhile isn't counted,
-/// nor is an entry into a lock that had been free for two seconds: then whoever was first had been passed over.
+/// nor whoever was in line while the lock was free for two seconds: they were passed over, until they look by themselves.
 pub fn line(entries: &[Entry]) -> Vec<OutOfTurn> {
     let sorted = in_time(entries);
     let stops = Stops::of(&sorted);
@@ -53,18 +53,13 @@ fn of_one_name(holds: &[&Hold], stops: &Stops) -> Vec<OutOfTurn> {
     let mut waited: Vec<(u64, &Hold)> = holds.iter().filter_map(|hold| Some((hold.in_line?, *hold))).collect();
     waited.retain(|(since, hold)| awake(hold, *since));
     waited.sort_by_key(|(since, _)| *since);
-    let mut asked: Vec<(u64, &Hold)> = Vec::new();
-    let mut free_since = None;
-    for hold in holds {
-        let at_once = free_since.is_none_or(|since| hold.entered.saturating_sub(since) < PASSED_OVER_NS);
-        free_since = free_since.max(Some(hold.ended));
-        if let Some(since) = hold.asked
-            && at_once
-            && awake(hold, since)
-        {
-            asked.push((since, hold));
-        }
-    }
+    let left_alone = left_alone(holds);
+    waited.retain(|(since, hold)| {
+        let next = left_alone.partition_point(|at| at < since);
+        left_alone.get(next).is_none_or(|at| *at >= hold.entered)
+    });
+    let mut asked: Vec<(u64, &Hold)> = holds.iter().filter_map(|hold| Some((hold.asked?, *hold))).collect();
+    asked.retain(|(since, hold)| awake(hold, *since));
     asked.sort_by_key(|(since, _)| *since);
     let mut waited = waited.into_iter().peekable();
     let mut last: Option<&Hold> = None;
@@ -80,6 +75,19 @@ fn of_one_name(holds: &[&Hold], stops: &Stops) -> Vec<OutOfTurn> {
         {
             found.push(OutOfTurn { name: early.name.clone(), passed: passed.clone(), early: early.clone() });
         }
+    }
+    found
+}
+
+/// When somebody entered a lock that had been free for so long that those in line were passed over, in the order of time.
+fn left_alone(holds: &[&Hold]) -> Vec<u64> {
+    let mut free_since = None;
+    let mut found = Vec::new();
+    for hold in holds {
+        if free_since.is_some_and(|since| hold.entered.saturating_sub(since) >= PASSED_OVER_NS) {
+            found.push(hold.entered);
+        }
+        free_since = free_since.max(Some(hold.ended));
     }
     found
 }
