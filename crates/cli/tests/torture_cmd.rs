@@ -143,7 +143,7 @@ fn two_ways_to_one_directory_that_are_the_same_hold() {
 #[test]
 fn each_file_system_is_named() {
     for mounted in [Mounted::tmpfs(), Mounted::overlay()] {
-        let words = ["torture", "--procs", "2", "--seconds", "300ms", "--json", "--dir"];
+        let words = ["torture", "--procs", "2", "--seconds", "2s", "--json", "--dir"];
         let told = Call::new(LOKT).args(words).args([mounted.at()]).cwd(Path::new("/")).run();
         let told = told.exits(0, "it is this kernel's own").json();
         let verdict = format!("{} at {}: every promise held", mounted.kind(), mounted.at().display());
@@ -160,8 +160,8 @@ fn what_is_in_the_directory_is_left_alone() {
     root.run("a", "lock build").exits(0, "it is free");
     put(&root.outside().join("mine"), "text");
     let before = (root.snapshot(), names_in(root.outside()));
-    root.run("a", "torture --seconds 500ms --procs 2").exits(0, "beside a root");
-    let call = root.lokt("a").args(["torture", "--seconds", "500ms", "--procs", "2", "--dir"]).args([root.path()]);
+    root.run("a", "torture --seconds 2s --procs 2").exits(0, "beside a root");
+    let call = root.lokt("a").args(["torture", "--seconds", "2s", "--procs", "2", "--dir"]).args([root.path()]);
     call.run().exits(0, "in the directory of a root");
     assert_eq!((root.snapshot(), names_in(root.outside())), before, "nothing changed, and nothing is left");
 }
@@ -179,7 +179,7 @@ fn what_is_kept_is_where_the_verdict_says_with_the_whole_history() {
     assert_eq!(Some(entered), told["holds"].as_u64(), "every hold is in it");
     let killed = entries.iter().filter(|entry| entry.deed == Deed::Killed).count() as u64;
     assert_eq!(Some(killed), told["killed"].as_u64(), "and what was done to them");
-    let said = torture(dir.path(), "--seconds 200ms --procs 2").run().exits(0, "another run");
+    let said = torture(dir.path(), "--seconds 2s --procs 2").run().exits(0, "another run");
     assert_eq!(said.stderr, "", "what was kept is nobody's left-over");
 }
 
@@ -187,7 +187,7 @@ fn what_is_kept_is_where_the_verdict_says_with_the_whole_history() {
 fn a_signal_ends_it_and_nothing_is_left() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let dir = temp();
-        let running = torture(dir.path(), "--seconds 1h --procs 3").start();
+        let running = torture(dir.path(), "--seconds 1m --procs 3").start();
         fights(dir.path(), 3);
         send(&running, signal);
         let said = running.wait().exits(code, "it was told to end");
@@ -213,16 +213,18 @@ fn a_terminal_shows_how_far_it_is_and_ctrl_c_ends_it() {
 #[test]
 fn one_that_is_killed_leaves_no_process_and_disturbs_nobody() {
     let dir = temp();
-    let running = torture(dir.path(), "--seconds 1h --procs 4").start();
+    let running = torture(dir.path(), "--seconds 1m --procs 4").start();
     fights(dir.path(), 4);
     send(&running, Signal::KILL);
     assert_eq!(running.wait().code, 137, "it was killed");
     eventually("its processes die with it, also those that are stopped", || processes_in(dir.path()).is_empty());
     let left = names_in(dir.path());
     assert_eq!(left.len(), 1, "its directory is left: {left:?}");
-    let next = torture(dir.path(), "--seconds 300ms --procs 2").run().exits(0, "the next one isn't disturbed");
+    let next = torture(dir.path(), "--seconds 2s --procs 2").run().exits(0, "the next one isn't disturbed");
     let left = fs::canonicalize(&left[0]).expect("it is there");
-    next.notes(&format!("a run that was killed left this behind; it can be deleted: {}", left.display()), "it is told");
+    next.notes(&format!("a run left this behind; it can be deleted: {}", left.display()), "it is told");
+    let json = torture(dir.path(), "--seconds 2s --procs 2 --json").run().exits(0, "the same in JSON").json();
+    assert_eq!(json["left_over"], serde_json::json!([left]), "it is told in JSON");
     let exam = Call::new(LOKT).cwd(dir.path()).args(["doctor"]).run();
     exam.exits(0, "doctor isn't disturbed").says("Result: PASS", "and finds nothing");
 }

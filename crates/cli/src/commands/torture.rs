@@ -95,6 +95,8 @@ struct Answer<'a> {
     hand_over_ns: Nanos,
     #[serde(skip_serializing_if = "Option::is_none")]
     kept: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_over: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -203,6 +205,7 @@ fn answer<'a>(args: &Args, told: &torture_text::Told<'a>) -> Answer<'a> {
         wait_ns: figures.wait.into(),
         hand_over_ns: figures.hand_over.into(),
         kept: ordeal.kept.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        left_over: ordeal.left_over.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
     }
 }
 

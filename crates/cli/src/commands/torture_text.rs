@@ -122,10 +122,10 @@ impl Told<'_> {
     }
 }
 
-/// What killed runs have left.
+/// What killed runs have left, or this one could not remove.
 pub(super) fn left_over(ordeal: &Ordeal) -> impl Iterator<Item = String> + '_ {
     let paths = ordeal.left_over.iter().map(|path| clean(&path.to_string_lossy()));
-    paths.map(|path| format!("note: a run that was killed left this behind; it can be deleted: {path}"))
+    paths.map(|path| format!("note: a run left this behind; it can be deleted: {path}"))
 }
 
 /// `p50 1.2 ms   p90 …`

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use lokt_core::history::Entry;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, mkdirat, open};
 use rustix::io::retry_on_intr;
 
@@ -67,8 +68,8 @@ impl Arena {
     }
 
     /// Adds to the history that is kept.
-    pub(crate) fn keep(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.history.as_mut().map_or(Ok(()), |history| history.write_all(lines))
+    pub(crate) fn keep(&mut self, entry: &Entry) -> io::Result<()> {
+        self.history.as_mut().map_or(Ok(()), |history| history.write_all(entry.encode().as_bytes()))
     }
 }
 
@@ -134,6 +135,8 @@ impl Counter {
 
 #[cfg(test)]
 mod tests {
+    use lokt_core::history::Deed;
+
     use super::*;
 
     #[test]
@@ -154,10 +157,11 @@ mod tests {
     fn one_that_is_kept_is_not_called_left_over() {
         let dir = tempfile::tempdir().expect("temp");
         let mut arena = Arena::make(dir.path(), 7, true).expect("a temp directory is writable");
-        arena.keep(b"a line\n").expect("there is room");
+        let entry = Entry { at: 7, who: 1, deed: Deed::Killed };
+        arena.keep(&entry).expect("there is room");
         let path = arena.path().to_owned();
         drop(arena);
-        assert_eq!(fs::read(path.join(HISTORY)).expect("it is there"), b"a line\n");
+        assert_eq!(fs::read_to_string(path.join(HISTORY)).expect("it is there"), entry.encode());
         assert_eq!(left_over(dir.path()), Vec::<PathBuf>::new(), "somebody wanted it");
     }
 

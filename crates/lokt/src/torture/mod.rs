@@ -95,6 +95,11 @@ impl Torture<'_> {
                 Error::new(ErrorKind::Unusable, message).hint("`lokt doctor` examines the place; try a longer time")
             );
         }
+        let path = arena.path().to_owned();
+        drop(arena);
+        if !self.keep && path.exists() {
+            ordeal.left_over.push(path);
+        }
         Ok(ordeal)
     }
 
@@ -115,3 +120,56 @@ impl Torture<'_> {
 const NEEDS: &str =
     "name a directory that you may write to, with --dir; everything is made in a directory of its own there";
 const SAME: &str = "--also names another path to the directory: what is made in one of them must be seen in the other";
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::{AsFd as _, BorrowedFd};
+
+    use super::*;
+
+    /// Goes off after a while.
+    struct Late {
+        readable: File,
+        at: u64,
+    }
+
+    impl Alarm for Late {
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.readable.as_fd()
+        }
+
+        fn went_off(&mut self) -> bool {
+            monotonic_ns() >= self.at
+        }
+    }
+
+    #[test]
+    fn an_alarm_while_a_round_is_ending_ends_everything() {
+        let dir = tempfile::tempdir().expect("temp");
+        let sleep = |_: &Path, _: &Orders| {
+            let mut command = Command::new("sleep");
+            command.arg("60");
+            command
+        };
+        let time = Duration::from_millis(200);
+        let torture = Torture {
+            dir: dir.path(),
+            also: None,
+            procs: 2,
+            time,
+            seed: 1,
+            keep: false,
+            without_locks: false,
+            worker: &sleep,
+            rival: &|_| Command::new("true"),
+        };
+        let readable = File::open("/dev/zero").expect("it is always there");
+        let at = std::cell::Cell::new(u64::MAX);
+        // Told for the last time, they have a moment left; then the round ends, and waits for those who sleep.
+        let mut late = Late { readable, at: monotonic_ns() + 1_500_000_000 };
+        let done = torture.run(&mut late, &mut |_| at.set(monotonic_ns()));
+        assert!(at.get() < late.at, "it went off after the time of the round was over");
+        assert!(done.is_ok_and(|ordeal| ordeal.interrupted), "whoever stops a torture has stopped it");
+    }
+}

@@ -61,7 +61,7 @@ pub struct Ordeal {
     pub updates: Updates,
     /// Where everything was left, if that was asked for.
     pub kept: Option<PathBuf>,
-    /// Directories of others like this one, whoever made them was killed.
+    /// Directories that can be deleted: of earlier ones that were killed, or its own where it could not be removed.
     pub left_over: Vec<PathBuf>,
     measured: Measured,
     /// The greatest token of all rounds.

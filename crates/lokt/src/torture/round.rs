@@ -94,6 +94,7 @@ impl<'a> Round<'a> {
             workers.push(self.start(self.places[index % self.places.len()].clone(), dice, born)?);
         }
         let mut next_blow = monotonic_ns() + nemesis::pause(dice);
+        let mut next_look = 0;
         let mut interrupted = false;
         while monotonic_ns() < self.until && self.trouble.is_none() && !interrupted {
             let next_end = workers.iter().filter_map(|worker| worker.stopped_until).min().unwrap_or(u64::MAX);
@@ -104,10 +105,14 @@ impl<'a> Round<'a> {
                 self.strike(&mut workers[victim], blow, dice, born)?;
                 next_blow = monotonic_ns() + nemesis::pause(dice);
             }
-            self.look(&mut workers)?;
-            tell();
+            // Every line that is told wakes us: it would cost more than what is tried to look after each.
+            if monotonic_ns() >= next_look {
+                self.look(&mut workers)?;
+                next_look = monotonic_ns() + LOOK_NS;
+                tell();
+            }
         }
-        self.end(workers, interrupted, alarm)?;
+        interrupted |= self.end(workers, interrupted, alarm)?;
         match self.trouble {
             Some(why) if !interrupted => Err(Error::new(ErrorKind::Io, why).hint(MEND)),
             _ => Ok(History { entries: self.entries, oddities: self.oddities, interrupted }),
@@ -128,15 +133,15 @@ impl<'a> Round<'a> {
 
     /// Writes down what was done to somebody.
     fn note(&mut self, who: u64, deed: Deed) -> Result<(), Error> {
-        let entry = Entry { at: monotonic_ns(), who, deed };
-        self.keep(entry.encode().as_bytes())?;
-        self.entries.push(since(self.began, entry));
-        Ok(())
+        self.add(Entry { at: monotonic_ns(), who, deed })
     }
 
-    /// Leaves what was told to whoever asked for it.
-    fn keep(&mut self, lines: &[u8]) -> Result<(), Error> {
-        self.arena.keep(lines).map_err(|error| self.cant("keep what was told by", error))
+    /// Adds it to the history, and leaves it to whoever asked for that, with the times that a verdict speaks of.
+    fn add(&mut self, entry: Entry) -> Result<(), Error> {
+        let entry = since(self.began, entry);
+        self.arena.keep(&entry).map_err(|error| self.cant("keep what was told by", error))?;
+        self.entries.push(entry);
+        Ok(())
     }
 
     fn strike(&mut self, worker: &mut Worker, blow: Blow, dice: &mut Dice, born: &mut u64) -> Result<(), Error> {
@@ -202,7 +207,6 @@ impl<'a> Round<'a> {
 
     fn hear(&mut self) -> Result<(), Error> {
         let lines = self.herd.lines().map_err(|error| self.cant("listen to", error))?;
-        self.keep(&lines)?;
         for line in String::from_utf8_lossy(&lines).lines() {
             if let Some(why) = line.strip_prefix(ODDITY) {
                 self.oddities.push(why.to_owned());
@@ -212,7 +216,7 @@ impl<'a> Round<'a> {
                 (Some(why), _) => {
                     self.trouble.get_or_insert_with(|| why.to_owned());
                 }
-                (None, Ok(entry)) => self.entries.push(since(self.began, entry)),
+                (None, Ok(entry)) => self.add(entry)?,
                 (None, Err(error)) => {
                     self.trouble.get_or_insert_with(|| format!("a process told something else: {error}: {line}"));
                 }
@@ -221,14 +225,13 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Sees to it that nobody is left: they end by themselves, or are killed.
-    fn end(&mut self, mut workers: Vec<Worker>, interrupted: bool, alarm: &mut dyn Alarm) -> Result<(), Error> {
+    /// Sees to it that nobody is left: they end by themselves, or are killed. True: the alarm went off meanwhile.
+    fn end(&mut self, mut workers: Vec<Worker>, interrupted: bool, alarm: &mut dyn Alarm) -> Result<bool, Error> {
         self.go_on(&mut workers, u64::MAX)?;
         let deadline = if interrupted || self.trouble.is_some() { 0 } else { self.until + ENDING_NS };
-        while !workers.is_empty() && monotonic_ns() < deadline {
-            if self.listen(deadline, alarm)? {
-                break;
-            }
+        let mut went_off = false;
+        while !workers.is_empty() && monotonic_ns() < deadline && !went_off {
+            went_off = self.listen(deadline, alarm)?;
             let mut running = Vec::new();
             for mut worker in workers {
                 if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none() {
@@ -241,7 +244,8 @@ impl<'a> Round<'a> {
             self.kill(worker)?;
         }
         // What they told before their end is in the pipe, and nothing comes after it.
-        self.hear()
+        self.hear()?;
+        Ok(went_off)
     }
 }
 
