@@ -17,6 +17,7 @@
 //! | [`tenancy`] | a repository whose leases many real processes want |
 //! | [`mounted`] | file systems of a test's own |
 //! | [`trees`] | trees with one of everything, and what is in one |
+//! | [`words`] | what a test program without a harness is told |
 //! | [`tally`] | counts what was done to lokt |
 //! | [`scribe`] | writes down what a process does, for the judges of `lokt_core::history` |
 //! | [`moved_clock`] | the real command with a wall clock that is wrong |
@@ -41,3 +42,4 @@ pub mod swarm;
 pub mod tally;
 pub mod tenancy;
 pub mod trees;
+pub mod words;

@@ -1,9 +1,12 @@
-//! What the program is told. Flags of libtest that it doesn't know are passed over: `cargo test` gives them to every program alike.
+//! What the program is told.
 
 use lokt_testkit::storm::new_seed;
+use lokt_testkit::words::{Wanted, number, read};
 
 /// A run that CI can afford.
 const CUTS: u32 = 10;
+/// What filters are compared with.
+const NAME: &str = "power_cut";
 
 /// How much is done, and where.
 pub(crate) struct Options {
@@ -16,28 +19,20 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
+    /// `None`: something else is wanted than power cuts.
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+        let Wanted::Test(own) = read(words, NAME, &["--cuts", "--seed", "--fs"])? else { return Ok(None) };
         let mut options = Self { cuts: CUTS, seed: new_seed(), kinds: vec!["ext4", "xfs"] };
-        let mut words = words.peekable();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or(format!("{word} needs a value"));
-            match word.as_str() {
-                "--cuts" => options.cuts = number(&value()?)?,
-                "--seed" => options.seed = number(&value()?)?,
-                "--fs" => {
-                    let wanted = value()?;
-                    options.kinds.retain(|kind| *kind == wanted);
-                    if options.kinds.is_empty() {
-                        return Err(format!("--fs is ext4 or xfs, not {wanted}"));
-                    }
-                }
-                _ => {}
+        for (flag, value) in own {
+            match flag.as_str() {
+                "--cuts" => options.cuts = number(&flag, &value)?,
+                "--seed" => options.seed = number(&flag, &value)?,
+                _ => options.kinds.retain(|kind| *kind == value),
+            }
+            if options.kinds.is_empty() {
+                return Err(format!("--fs is ext4 or xfs, not {value}"));
             }
         }
-        Ok(options)
+        Ok(Some(options))
     }
-}
-
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text} is no number"))
 }

@@ -90,14 +90,15 @@ impl Peer {
         scene.dir.join(self.dir).join("history")
     }
 
-    /// Runs it for a slice of time, or for several if it must fail and hasn't yet.
+    /// Runs it for a slice of time, or for several if nothing happened yet that a verdict could be about.
     pub(crate) fn run(&self, traffic: &Traffic<'_>, slice: Duration) -> Outcome {
         fs::create_dir_all(self.history(traffic.scene)).expect("a temp directory is writable");
         let mut killed = 0;
         for _ in 0..SLICES_MAX {
             killed += self.storm(traffic, slice);
             let entries = scribe::read(&self.history(traffic.scene)).expect("a history can be read");
-            if !self.fails || !judge::overlaps(&entries).is_empty() {
+            let judged = if self.fails { !judge::overlaps(&entries).is_empty() } else { outcome(&entries).holds > 0 };
+            if judged && killed > 0 {
                 break;
             }
         }

@@ -104,7 +104,7 @@ impl<'a> Traffic<'a> {
     fn see(&self, slot: usize, who: u64, started: &Started) -> bool {
         let base = self.scene.base(started.ward);
         let scribe = Scribe::new(&self.history(slot), who).expect("a history can be written");
-        // Others have work to do on this machine, too.
+        // The nemesis must come to its turn among them.
         let mut command = Command::new("nice");
         command.args(["-n", "5"]).args(&started.words).current_dir(&base);
         command.env("LOKT_ROOT", base.join("root")).env("LOKT_OWNER", format!("w{who}")).env(MARK, &self.scene.dir);
