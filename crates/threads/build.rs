@@ -2,5 +2,5 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-cfg=shuttle");
+    println!("cargo::rustc-cfg=lokt_scheduled");
 }

@@ -34,7 +34,7 @@ pub mod staged;
 pub mod start;
 pub mod stopper;
 pub mod terminal;
-#[cfg_attr(shuttle, path = "../../../threads/src/scheduled.rs")]
+#[cfg_attr(lokt_scheduled, path = "../../../threads/src/scheduled.rs")]
 pub mod threads;
 mod unnamed;
 pub(crate) mod waker;
