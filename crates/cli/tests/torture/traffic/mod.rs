@@ -104,9 +104,9 @@ impl<'a> Traffic<'a> {
     fn see(&self, slot: usize, who: u64, started: &Started) -> bool {
         let base = self.scene.base(started.ward);
         let scribe = Scribe::new(&self.history(slot), who).expect("a history can be written");
-        // The nemesis must come to its turn among them.
-        let mut command = Command::new("nice");
-        command.args(["-n", "5"]).args(&started.words).current_dir(&base);
+        // The nemesis must come to its turn among them. Whatever ends this program ends them too, also those that stand still.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "nice", "-n", "5"]).args(&started.words).current_dir(&base);
         command.env("LOKT_ROOT", base.join("root")).env("LOKT_OWNER", format!("w{who}")).env(MARK, &self.scene.dir);
         command.env_remove("LOKT_HOLDS").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         for lock in &started.asks {
