@@ -2,18 +2,19 @@
 
 #![expect(clippy::disallowed_methods, reason = "other programs write, rename and remove files as they like")]
 
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{fs, io};
 
 use lokt::ledger::{AppendTerms, Appending, ClaimTerms, Claiming, Founding, Ledger, LockPatience, Unmet};
 use lokt::sys::disk::Disk;
-use lokt::sys::machine::Linux;
+use lokt::sys::machine::{Linux, Machine, ProcessStat};
 use lokt::sys::os_disk::OsDisk;
 use lokt::{Draft, Patience, Seq};
 use lokt_core::fnv::fnv1a_32;
+use lokt_core::time::{Moment, plus_seconds};
 use lokt_testkit::hook_disk::HookDisk;
 use lokt_testkit::swarm::pause;
 use tempfile::TempDir;
@@ -229,15 +230,56 @@ fn a_claim_lasts_from_when_it_was_made_and_not_from_when_it_was_asked_for() {
     assert!(left > 1_000, "of two seconds {left} ms are left");
 }
 
+/// This machine, with a wall clock that is a day ahead.
+struct Ahead;
+
+impl Machine for Ahead {
+    fn now(&self) -> Moment {
+        let now = Linux.now();
+        Moment { wall: plus_seconds(now.wall, 86_400), ..now }
+    }
+
+    fn random(&self) -> io::Result<u128> {
+        Linux.random()
+    }
+
+    fn process(&self, pid: i64) -> Option<ProcessStat> {
+        Linux.process(pid)
+    }
+}
+
+#[test]
+fn no_clock_trust_a_claim_that_came_while_the_lock_was_waited_for_is_not_judged_by_the_wall_clock() {
+    let (dir, _) = fresh();
+    let terms = ClaimTerms { ttl_sec: Some(60), ..ClaimTerms::default() };
+    let first = Ledger::existing(dir.path(), me("other")).expect("it can be read").expect("it was made");
+    // It has looked, and prepares its event.
+    let late = interrupted_on(Arc::new(Ahead), dir.path(), ("unnamed", ""), move || {
+        pause(Duration::from_millis(5));
+        let said = first.take(&["1".to_owned()], &terms, &mut Patience::none()).expect("it can be written");
+        assert!(matches!(said.value, Claiming::Claimed(_)), "the node is free: {:?}", said.value);
+    });
+    let said = late.take(&["1".to_owned()], &terms, &mut Patience::none()).expect("it can be read");
+    assert!(
+        matches!(said.value, Claiming::Denied { .. }),
+        "one-holder: it was taken from a live claim: {:?}",
+        said.value
+    );
+}
+
 /// The same ledger on a disk that tells of each call before it is made.
 fn told(dir: &Path, hook: impl Fn(&str, &str) + Send + Sync + 'static) -> Ledger {
+    told_on(Arc::new(Linux), dir, hook)
+}
+
+fn told_on(machine: Arc<dyn Machine>, dir: &Path, hook: impl Fn(&str, &str) + Send + Sync + 'static) -> Ledger {
     let open = |path: &Path| -> Arc<dyn Disk> { Arc::new(OsDisk::open(path).expect("it is there")) };
     let hook = move |call: &str, path: &str| {
         hook(call, path);
         Ok(())
     };
     let disk = Arc::new(HookDisk::new(open(&dir.join("ledger")), Arc::new(hook)));
-    Ledger::on(dir, disk, open(dir), Arc::new(Linux), me("tester")).expect("readable")
+    Ledger::on(dir, disk, open(dir), machine, me("tester")).expect("readable")
 }
 
 /// The same ledger on which `meanwhile` happens once, just before a call.
@@ -246,8 +288,17 @@ fn interrupted(
     before: (&'static str, &'static str),
     meanwhile: impl Fn() + Send + Sync + 'static,
 ) -> Ledger {
+    interrupted_on(Arc::new(Linux), dir, before, meanwhile)
+}
+
+fn interrupted_on(
+    machine: Arc<dyn Machine>,
+    dir: &Path,
+    before: (&'static str, &'static str),
+    meanwhile: impl Fn() + Send + Sync + 'static,
+) -> Ledger {
     let done = AtomicUsize::new(0);
-    told(dir, move |call, path| {
+    told_on(machine, dir, move |call, path| {
         if call == before.0 && path.starts_with(before.1) && done.fetch_add(1, Ordering::SeqCst) == 0 {
             meanwhile();
         }

@@ -261,7 +261,7 @@ impl Ledger {
             let is_moved = is_other || is_old || (need >= Need::Head && head.seq != standing.head.seq);
             if is_moved || rerun > 0 || filler.is_some() {
                 let read_again = if is_other || rerun > 0 { Some(cache) } else { None };
-                self.move_on(&mut standing, &head, is_old, read_again)?;
+                self.move_on(&mut standing, &head, read_again)?;
                 let pieces = match self.composed(composer, &mut standing, filler)? {
                     Ok(pieces) => pieces,
                     Err(denied) => {
@@ -339,17 +339,10 @@ impl Ledger {
         Ok(folded)
     }
 
-    /// Inside the lock: how it stands now. `is_old`: time has passed; `read_again`: what was read before doesn't hold any more.
-    fn move_on(
-        &self,
-        standing: &mut Standing,
-        head: &Head,
-        is_old: bool,
-        read_again: Option<Cache>,
-    ) -> Result<(), Error> {
-        if is_old || self.is_old(standing) {
-            standing.now = self.now();
-        }
+    /// Inside the lock: how it stands now. `read_again`: what was read before doesn't hold any more.
+    fn move_on(&self, standing: &mut Standing, head: &Head, read_again: Option<Cache>) -> Result<(), Error> {
+        // A claim that came since would be younger than an earlier look at the boot clock, and be judged by the wall clock.
+        standing.now = self.now();
         if let Some(folded) = &mut standing.folded {
             match read_again {
                 Some(Cache::Doubted) => *folded = self.folded_anew(head.seq)?,
