@@ -10,7 +10,7 @@ use lokt::sys::machine::{Linux, Machine as _};
 use serde_json::Value;
 
 use crate::cmd::Place;
-use crate::strace::{Call, calls, killed_at};
+use crate::strace::{Call, changes, killed_at, with_paths};
 use crate::swarm::{Ended, in_parallel, put, wall_text};
 
 /// The lock that all programs share.
@@ -201,18 +201,24 @@ impl Deed {
 
     /// The system calls that it makes from the moment when it looks for the ledger.
     pub fn calls(&self, binary: &str) -> Vec<Call> {
-        let all = calls(&self.ready(binary).place, "a", self.args);
-        let from = all.iter().position(|call| call.name == "getcwd").unwrap_or(0);
-        for name in ["flock", "linkat", "fsync"] {
-            assert!(all[from..].iter().any(|call| call.name == name), "{}: strace sees {name}", self.title);
-        }
-        all[from..].to_vec()
+        self.traced(binary).into_iter().map(|(call, _)| call).collect()
     }
 
-    /// Kills it at each of its system calls, `at_once` at a time: nothing is lost or torn, and the next append works at once.
+    fn traced(&self, binary: &str) -> Vec<(Call, String)> {
+        let (_, mut all) = with_paths(&self.ready(binary).place, "a", self.args);
+        let from = all.iter().position(|(call, _)| call.name == "getcwd").unwrap_or(0);
+        all.drain(..from);
+        for name in ["flock", "linkat", "fsync"] {
+            assert!(all.iter().any(|(call, _)| call.name == name), "{}: strace sees {name}", self.title);
+        }
+        all
+    }
+
+    /// Kills it at each of its system calls that matters, `at_once` at a time: nothing is lost or torn, and the next append works at once.
     pub fn is_killed_at_each_call(&self, binary: &str, at_once: usize) {
         let grew = Mutex::new(Vec::new());
-        in_parallel(at_once, self.calls(binary), |call| {
+        let calls = self.traced(binary).into_iter().filter(changes).map(|(call, _)| call);
+        in_parallel(at_once, calls, |call| {
             let context = format!("{}, killed at {}#{}", self.title, call.name, call.nth);
             let chronicle = self.ready(binary);
             let before = chronicle.events(&context);

@@ -83,6 +83,16 @@ pub fn with_paths(place: &Place, owner: &str, args: &[&str]) -> (Ended, Vec<(Cal
     (ended, traced(&log))
 }
 
+/// A call that changes something, or takes or drops a lock. Between two of them nothing on the disk changes: whoever is killed there leaves
+/// what it would leave at the next one.
+pub fn changes((call, line): &(Call, String)) -> bool {
+    let changing =
+        ["write", "pwrite64", "fsync", "fdatasync", "syncfs", "ftruncate", "fallocate", "flock", "copy_file_range"];
+    let making = ["mkdir", "link", "unlink", "rename", "symlink", "rmdir", "utimensat", "fchmod", "fchown"];
+    let opens = call.name.starts_with("open") && (line.contains("O_CREAT") || line.contains("O_TMPFILE"));
+    opens || changing.contains(&call.name.as_str()) || making.iter().any(|name| call.name.starts_with(name))
+}
+
 /// Runs `args` as `owner` and kills it at that call.
 pub fn killed_at(place: &Place, owner: &str, args: &[&str], call: &Call) -> Ended {
     tally::count(Trial::Kill);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use lokt_testkit::strace::{Call, killed_at, with_paths};
+use lokt_testkit::strace::{Call, changes, killed_at, with_paths};
 use lokt_testkit::swarm::{in_parallel, pause, put, wall_text};
 use lokt_testkit::tenancy::{LONG, SHORT, Tenancy, as_words, token_in, token_of};
 use serde_json::Value;
@@ -93,15 +93,6 @@ const DEEDS: [Deed; 9] = [
         },
     },
 ];
-
-/// A call that changes something, or takes or drops a lock. Between two of them nothing on the disk changes: whoever is killed there leaves
-/// what it would leave at the next one.
-fn changes((call, line): &(Call, String)) -> bool {
-    let changing = ["write", "pwrite64", "fsync", "fdatasync", "ftruncate", "fallocate", "flock", "copy_file_range"];
-    let making = ["mkdir", "link", "unlink", "rename", "symlink", "rmdir"];
-    let opens = call.name.starts_with("open") && (line.contains("O_CREAT") || line.contains("O_TMPFILE"));
-    opens || changing.contains(&call.name.as_str()) || making.iter().any(|name| call.name.starts_with(name))
-}
 
 impl Deed {
     /// A repository in which it can be done, the token of whoever holds, and the words.

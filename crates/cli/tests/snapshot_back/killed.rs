@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lokt_testkit::strace::{Call, killed_at};
+use lokt_testkit::strace::{Call, changes, killed_at};
 use lokt_testkit::swarm::in_parallel;
 use lokt_testkit::tenancy::{LONG, as_words};
 
@@ -11,14 +11,6 @@ use crate::scene::{Isolation, Scene, tree};
 
 /// Long enough for the command, short enough to wait for its end.
 const SECONDS: &str = "--lease 2s --renew 500ms --skew 0s --grace 0s";
-
-/// A call that changes something, or takes or drops a lock: see `lease_storm/killed.rs`.
-fn changes((call, line): &(Call, String)) -> bool {
-    let changing = ["write", "pwrite64", "fsync", "fdatasync", "syncfs", "ftruncate", "flock", "copy_file_range"];
-    let making = ["mkdir", "link", "unlink", "rename", "symlink", "rmdir", "utimensat", "fchmod", "fchown"];
-    let opens = call.name.starts_with("open") && (line.contains("O_CREAT") || line.contains("O_TMPFILE"));
-    opens || changing.contains(&call.name.as_str()) || making.iter().any(|name| call.name.starts_with(name))
-}
 
 /// Gives whether the new tree is there.
 fn is_killed_at(isolation: Isolation, call: &Call) -> bool {

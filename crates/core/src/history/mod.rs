@@ -12,7 +12,7 @@
 //! | [`entry`] | one deed of one process, as a line |
 //! | [`holds`] | deeds put together: who was inside of what, from when to when |
 //! | [`judge`] | which promises were broken |
-//! | [`figures`] | how much, and how fast |
+//! | [`mod@figures`] | how much, and how fast |
 
 pub mod entry;
 pub mod figures;
