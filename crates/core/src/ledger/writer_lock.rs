@@ -121,9 +121,7 @@ impl Note {
             took_over: text("took_over"),
         }
     }
-}
 
-impl Note {
     /// Was it written on another boot of this machine, on a disk that only this machine writes to? Then whoever wrote it is gone.
     pub fn is_of_a_boot_that_is_over(&self, me: &Identity) -> bool {
         let Some(writer) = &self.writer else { return false };

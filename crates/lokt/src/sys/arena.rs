@@ -3,9 +3,9 @@
 //! Its maker keeps it locked, so that one which was left by a killed process is known by its lock being free.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use lokt_core::history::Entry;
@@ -102,37 +102,6 @@ pub(crate) fn left_over(dir: &Path) -> Vec<PathBuf> {
     names.map(|entry| entry.path()).filter(free).collect()
 }
 
-/// A number in a file, which is read and written without any care: whoever wants it whole must be alone.
-pub(crate) struct Counter(PathBuf);
-
-impl Counter {
-    pub(crate) fn of(arena: &Path, name: &str) -> Self {
-        Self(arena.join(name))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// What it says; one that isn't there or is empty says 0.
-    pub(crate) fn read(&self) -> io::Result<u64> {
-        let mut text = String::new();
-        match File::open(&self.0) {
-            Ok(mut file) => file.read_to_string(&mut text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(error),
-        };
-        Ok(text.trim().parse().unwrap_or(0))
-    }
-
-    /// Writes it in place.
-    pub(crate) fn write(&self, number: u64) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.0)?;
-        // Always as long: a shorter number leaves nothing of a longer one.
-        file.write_all_at(format!("{number:020}\n").as_bytes(), 0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use lokt_core::history::Deed;
@@ -144,7 +113,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp");
         let arena = Arena::make(dir.path(), 7, false).expect("a temp directory is writable");
         fs::create_dir_all(root_in(arena.path()).join("locks")).expect("temp");
-        Counter::of(arena.path(), "count").write(41).expect("it is ours");
+        fs::create_dir(arena.path().join("more")).expect("temp");
         assert_eq!(left_over(dir.path()), Vec::<PathBuf>::new(), "somebody keeps it");
         let path = arena.path().to_owned();
         drop(arena);
@@ -163,15 +132,5 @@ mod tests {
         drop(arena);
         assert_eq!(fs::read_to_string(path.join(HISTORY)).expect("it is there"), entry.encode());
         assert_eq!(left_over(dir.path()), Vec::<PathBuf>::new(), "somebody wanted it");
-    }
-
-    #[test]
-    fn a_counter_says_what_was_written() {
-        let dir = tempfile::tempdir().expect("temp");
-        let counter = Counter::of(dir.path(), "count");
-        assert_eq!(counter.read().expect("nothing is there"), 0);
-        counter.write(1_000).expect("there is room");
-        counter.write(7).expect("there is room");
-        assert_eq!(counter.read().expect("it is there"), 7);
     }
 }

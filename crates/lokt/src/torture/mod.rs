@@ -12,6 +12,7 @@
 //! *Limitations*: one machine, and what happens to be tried. Where locks are local to a mount or a machine nothing may be seen;
 //! [`FileSystem`] knows of that, and half of the processes can be sent another way to the same directory ([`Torture::also`]).
 
+mod counter;
 mod dice;
 mod nemesis;
 mod ordeal;

@@ -15,12 +15,13 @@ use lokt_core::history::{Deed, Entry};
 use lokt_core::hold::Fence;
 use lokt_core::name::LockName;
 
+use super::counter::Counter;
 use super::dice::Dice;
 use crate::error::{Error, ErrorKind};
 use crate::fence::Publishing;
 use crate::grasp::{Grasp, Grasped};
 use crate::locks::Lokt;
-use crate::sys::arena::{Counter, root_in};
+use crate::sys::arena::root_in;
 use crate::sys::herd::{die_with_the_parent, tell};
 use crate::sys::machine::{identity, monotonic_ns};
 use crate::wait::Patience;
