@@ -5,7 +5,9 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use lokt_testkit::cmd::Place;
+use lokt_testkit::moved_clock;
 use lokt_testkit::swarm::pause;
+use lokt_testkit::tenancy::as_words;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
@@ -285,7 +287,8 @@ fn a_clock_that_can_not_be_right_or_was_set_is_reported() {
     let place = Place::new(dynamic_binary());
     place.take("zoe", &["x"]);
     let at = |offset: &str| {
-        let mut words = vec!["env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset];
+        let moved = moved_clock::by_offset(offset);
+        let mut words = as_words(&moved);
         words.extend(place.words(&["doctor", "--json"]));
         let ended = place.run_words("zoe", &words);
         assert_eq!(ended.code, Some(0), "a clock that is wrong is a warning: {ended:?}");

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use lokt_testkit::moved_clock;
 use serde_json::{Value, json};
 
 use crate::common::grove::{Grove, LONG, SHORT};
@@ -81,8 +82,8 @@ fn check_50_what_was_left_behind_is_listed_and_removed_and_what_lives_is_not() {
 fn check_51_a_clock_that_is_not_the_file_systems_is_a_warning() {
     let grove = Grove::new();
     let at = |offset: &str| {
-        let call =
-            Call::new("env").args(["FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset, dynamic_binary()]);
+        let moved = moved_clock::by_offset(offset);
+        let call = Call::new(&moved[0]).args(&moved[1..]).args([dynamic_binary()]);
         let said = call.args(["doctor", "--strict", "--json"]).env("LOKT_OWNER", "a").cwd(&grove.top()).run();
         check(&said.exits(0, "a warning").json(), "clock_offset")
     };

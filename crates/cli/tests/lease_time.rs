@@ -1,12 +1,13 @@
 //! A lease ends by a clock that nobody sets: wrong wall clocks, other time namespaces and other pid namespaces end none early, and keep none.
 //!
-//! `faketime` moves the wall clock of a dynamically linked build; boot clocks are read by direct system calls, which it can't move. The
+//! `libfaketime` moves the wall clock of a dynamically linked build; boot clocks are read by direct system calls, which it can't move. The
 //! namespaces need the superuser, and fail without: a test that can't run has shown nothing.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use lokt_testkit::moved_clock;
 use lokt_testkit::swarm::{Ended, in_parallel, now_ms, pause, put, wait_until, wall_text};
 use lokt_testkit::tenancy::{LONG, Tenancy, answer, as_words, token_in, token_of};
 use serde_json::Value;
@@ -29,7 +30,7 @@ fn wrapped(tenancy: &Tenancy, wrap: &[&str], owner: &str, words: &str) -> Ended 
 
 /// Runs a command with the wall clock moved.
 fn at(tenancy: &Tenancy, offset: &str, owner: &str, words: &str) -> Ended {
-    wrapped(tenancy, &["env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset], owner, words)
+    wrapped(tenancy, &as_words(&moved_clock::by_offset(offset)), owner, words)
 }
 
 #[track_caller]

@@ -1,6 +1,6 @@
 //! **no-clock-trust**: a wall clock an hour ahead or behind neither ends a live hold nor revives an expired one on the same boot.
 //!
-//! `faketime` moves the clock of the standard library by preloading, so it needs a dynamically linked build of the command; boot clocks
+//! `libfaketime` moves the clock of the standard library by preloading, so it needs a dynamically linked build of the command; boot clocks
 //! are read by direct system calls, which it can't move. Each test first shows that a record *without* boot fields does follow the
 //! wall clock, so that none can pass because the clock wasn't moved at all.
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 use lokt_testkit::cmd::Place;
 use lokt_testkit::moved_clock;
 use lokt_testkit::swarm::{Ended, put, wait_until, wall_text};
+use lokt_testkit::tenancy::as_words;
 
 /// The command, linked dynamically. Built once, beside the usual build.
 pub(crate) fn dynamic_binary() -> &'static str {
@@ -29,7 +30,8 @@ impl Clock {
 
     /// Runs the command with the wall clock moved.
     fn at(&self, offset: &str, owner: &str, args: &[&str]) -> Ended {
-        let mut words = vec!["env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset];
+        let moved = moved_clock::by_offset(offset);
+        let mut words = as_words(&moved);
         words.extend(self.place.words(args));
         self.place.run_words(owner, &words)
     }

@@ -45,6 +45,7 @@ pub(crate) struct Scene {
     /// What moves it.
     pub(crate) preload: String,
     disk: Mounted,
+    _broom: moved_clock::Broom,
 }
 
 impl Scene {
@@ -58,7 +59,13 @@ impl Scene {
             fs::create_dir(dir.join(part)).expect("a temp directory is writable");
         }
         put(&dir.join("clock"), "+0");
-        let scene = Self { dir, dynamic, preload: moved_clock::library(), disk: Mounted::image("ext4", DISK_MB) };
+        let scene = Self {
+            dir,
+            dynamic,
+            preload: moved_clock::library().to_owned(),
+            disk: Mounted::image("ext4", DISK_MB),
+            _broom: moved_clock::Broom::take(),
+        };
         for ward in ["main", "disk"] {
             scene.expect(ward, &["ledger", "init"]);
             scene.expect(ward, &["worktree", "init"]);
