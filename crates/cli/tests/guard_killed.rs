@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lokt::sys::machine::{Linux, Machine as _};
 use lokt_testkit::cmd::Place;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::guarding::{CLOSES, Guarding, KEEPS, Relative};
 use lokt_testkit::strace::{Call, calls, guard_killed_at, read_log};
 use lokt_testkit::swarm::{in_parallel, pause, wait_until};
@@ -36,23 +37,13 @@ const ASLEEP: Duration = Duration::from_secs(10);
 /// A command that says its pid.
 const SAYS_PID: [&str; 3] = ["sh", "-c", "echo $$; read line"];
 
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// Kills one holder after the other, guard and command, each in front of a waiter. Gives how long each waiter took that was asleep
 /// already.
 fn kill_in_a_row(line: usize, kills: usize) -> Vec<u64> {
     let place = Place::new(LOKT);
     let start = || Guarding::start(&place, "a", &[], &["x", "--timeout", "60s"], &SAYS_PID);
     let command = |said: &str| Relative::of(said.parse().unwrap_or_else(|error| panic!("{said} is a pid: {error}")));
-    let mut dice = Dice(u64::try_from(line).expect("a small number"));
+    let mut dice = Dice::new(u64::try_from(line).expect("a small number"));
     let mut holder = start();
     let mut child = command(&holder.runs());
     let mut took = Vec::new();

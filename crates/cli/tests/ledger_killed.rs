@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use lokt_testkit::chronicle::{Ack, Chronicle, Deed, note, number_of, said};
+use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::{Ended, now_ms, pause, put};
 use lokt_testkit::tally::{self, Trial};
 
@@ -22,16 +23,6 @@ const STORM_MS: u64 = 60_000;
 const BATCH: u64 = 20;
 /// Whoever isn't killed ends within this. Sixteen wait for each other, and a busy ledger is one after five seconds.
 const LONGEST_MS: u64 = 30_000;
-
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// Runs the command; kills it after `kill_after`, if it still runs then.
 fn run(chronicle: &Chronicle, owner: &str, args: &[&str], kill_after: Option<Duration>) -> Ended {
@@ -55,7 +46,7 @@ fn run(chronicle: &Chronicle, owner: &str, args: &[&str], kill_after: Option<Dur
 
 /// One writer's minute. Gives what was acknowledged.
 fn write_on(chronicle: &Chronicle, writer: usize, end_ms: u64, killed: &AtomicUsize) -> Vec<Ack> {
-    let mut dice = Dice(writer as u64);
+    let mut dice = Dice::new(writer as u64);
     let mut acks = Vec::new();
     let owner = format!("w{writer}");
     let batch = chronicle.place.beside(&format!("batch-{writer}"));

@@ -6,6 +6,7 @@
 //! | [`mem_disk`] | a disk in memory that knows what was synced, and forgets the rest at a power cut |
 //! | [`fault_disk`] | a disk that fails, tears or dies at its n-th call |
 //! | [`hook_disk`] | a disk that does something else first |
+//! | [`dice`] | random choices that can be made again |
 //! | [`swarm`] | many real processes, released at one instant |
 //! | [`session`] | processes on a terminal of their own, or on none |
 //! | [`mod@line`] | real processes that wait in a line |
@@ -25,6 +26,7 @@
 
 pub mod chronicle;
 pub mod cmd;
+pub mod dice;
 pub mod fault_disk;
 pub mod guarding;
 pub mod hook_disk;

@@ -19,7 +19,7 @@ mod tally;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::now_ms;
 
 use course::Course;

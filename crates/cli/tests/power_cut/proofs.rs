@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::put;
 
 use crate::course::Stage;

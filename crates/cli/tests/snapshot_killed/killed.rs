@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lokt_testkit::dice::Dice;
 use lokt_testkit::strace::{Call, traced};
 use lokt_testkit::swarm::{in_parallel, now_ms, pause};
 use lokt_testkit::tally::{self, Trial};
@@ -17,16 +18,6 @@ use crate::store::Store;
 const FILES: usize = 5_000;
 const ROUNDS: usize = 10;
 const KILLS: usize = 10;
-
-/// Numbers without a pattern; the same ones in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit.max(1)
-    }
-}
 
 fn start(store: &Store) -> Child {
     let args = store.args();
@@ -47,7 +38,7 @@ fn killed_at_random(parent: Option<&Path>, rounds: usize, prepare: fn(&Store)) -
     let began = now_ms();
     assert!(start(&store).wait().expect("it is ours").success(), "a snapshot can be taken");
     let mut whole_ms = now_ms() - began;
-    let (mut dice, mut early, mut late) = (Dice(rounds as u64), 0, 0);
+    let (mut dice, mut early, mut late) = (Dice::new(rounds as u64), 0, 0);
     for round in 0..rounds {
         for kill in 0..KILLS {
             prepare(&store);

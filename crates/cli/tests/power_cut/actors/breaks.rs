@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use serde_json::Value;
 
 use super::locks::record;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use serde_json::Value;
 
 use super::events::Style;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::{put, wall_text};
 use serde_json::{Value, json};
 

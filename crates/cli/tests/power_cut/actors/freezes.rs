@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 
 use super::breaks::events_in_log;
 use super::{Acks, Actor, pick};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 
 use super::locks::record;
 use super::{Acks, Actor};

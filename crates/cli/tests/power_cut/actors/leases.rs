@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::Ended;
 
 use super::published::Edition;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 
 use super::{Acks, Actor, pick};
 use crate::site::{Call, Highest, Site, Stop};

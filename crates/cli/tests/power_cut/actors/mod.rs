@@ -13,7 +13,7 @@ mod snapshots;
 
 use std::sync::Arc;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 
 use crate::site::{Highest, Site, Stop};
 use crate::tally::Tally;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::put;
 
 use super::{Acks, Actor, pick};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use serde_json::Value;
 
 use super::{Acks, Actor, pick};

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::time::Duration;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::pause;
 
 use super::troubles::note;

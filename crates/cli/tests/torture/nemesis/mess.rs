@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::pause;
 
 use super::troubles::note;

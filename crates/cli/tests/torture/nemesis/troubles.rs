@@ -5,8 +5,8 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use lokt_testkit::dice::Dice;
 use lokt_testkit::moved_clock::by_file;
-use lokt_testkit::storm::Dice;
 
 use crate::scene::LOKT;
 

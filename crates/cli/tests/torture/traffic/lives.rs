@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lokt_testkit::storm::Dice;
+use lokt_testkit::dice::Dice;
 
 use super::Traffic;
 use crate::nemesis::troubles::{Clockwork, Wrapped, choose};

@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lokt_core::history::Deed;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::guarding::Relative;
 use lokt_testkit::scribe::{Scribe, now_ns};
-use lokt_testkit::storm::Dice;
 use lokt_testkit::swarm::{now_ms, pause};
 
 pub(crate) use self::lives::{LOAD, worker_words};

@@ -18,8 +18,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use lokt_core::history::Deed;
+use lokt_testkit::dice::Dice;
 use lokt_testkit::scribe::{Scribe, now_ns};
-use lokt_testkit::storm::Dice;
 use lokt_testkit::swarm::{Ended, now_ms, pause, put};
 use serde_json::Value;
 
