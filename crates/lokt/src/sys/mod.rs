@@ -19,6 +19,7 @@ pub mod mutex;
 pub mod news;
 mod os_dirs;
 pub mod os_disk;
+mod os_mutex;
 pub(crate) mod payload;
 pub(crate) mod pid_spaces;
 pub(crate) mod place;

@@ -22,18 +22,14 @@ use super::flock::{OsUnlock, flock_now, flock_within};
 use super::os_dirs::{Missing, Opened, PLAIN, kind_of, make_root, open_dir, rename_new_at};
 use super::pulse_file::OsPulse;
 use super::unnamed::OsUnnamed;
-use super::{proc_locks, signals, sleepers};
+use super::{signals, sleepers};
 
-/// NFS can't lock directories; there the mutex is a file.
-const NFS_MAGIC: u64 = 0x6969;
-/// The mutex where directories can't be locked.
-const MUTEX_FILE: &str = "state/mutex";
 /// A record fits the first read; longer files take more.
 const READ_BYTES: usize = 4096;
 
 /// Files below a real directory.
 pub struct OsDisk {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     open: Mutex<Arc<Opened>>,
     /// The mode of directories that are made in it.
     dir_mode: u32,
@@ -67,8 +63,15 @@ impl OsDisk {
         }
     }
 
-    fn opened(&self) -> Arc<Opened> {
+    pub(super) fn opened(&self) -> Arc<Opened> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes on with the directory that has the root's name now.
+    pub(super) fn reopen(&self) -> io::Result<()> {
+        let fresh = Opened::new(&self.path, self.dir_mode)?;
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+        Ok(())
     }
 
     /// Runs `work` in the directory of `path`. A directory that was deleted after it was opened is opened again, once.
@@ -525,77 +528,16 @@ impl Disk for OsDisk {
     }
 
     fn lock(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
-        // A root that is replaced while we wait for its mutex is another root.
-        for _ in 0..ROOT_CHANGES_MAX {
-            let fd = self.mutex_file().map_err(NoMutex::Io)?;
-            let fd = match flock_within(fd, patience) {
-                Ok(fd) => fd,
-                Err(error) => return Err(self.who_is_busy(error)),
-            };
-            if self.is_named(&fd).map_err(NoMutex::Io)? {
-                // Directories that were opened earlier may have been moved away and made anew since.
-                self.opened().forget();
-                return Ok(Box::new(OsUnlock(fd)));
-            }
-            let fresh = Opened::new(&self.path, self.dir_mode).map_err(NoMutex::Io)?;
-            *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
-        }
-        Err(NoMutex::Busy("the root directory is being replaced again and again".into()))
+        self.lock_root(patience)
     }
 
     fn mutex_holder(&self) -> Option<i64> {
-        let stat = self.mutex_file().and_then(|fd| Ok(fstat(&fd)?)).ok()?;
-        proc_locks::holder_of(stat.st_dev, stat.st_ino)
+        self.root_holder()
     }
 }
 
 /// Somebody who looks at a pulse between its creation and its lock is a rare accident; this often it is none.
 const PULSE_TRIES: usize = 64;
-
-/// More changes of the root directory than this during one attempt are no accident.
-const ROOT_CHANGES_MAX: usize = 8;
-
-impl OsDisk {
-    /// Opens what is locked: a descriptor of its own each time, so that two threads exclude each other too.
-    fn mutex_file(&self) -> io::Result<OwnedFd> {
-        let opened = self.opened();
-        if opened.mount.fs != Some(NFS_MAGIC) {
-            return open_dir(opened.root.as_fd(), ".");
-        }
-        self.within(MUTEX_FILE, Missing::Make, |dir, name| {
-            let there = || retry_on_intr(|| openat(dir, name, OFlags::RDWR | PLAIN, Mode::empty()));
-            Ok(match there() {
-                Err(Errno::NOENT) => match opened.ownership.create(dir, name, OFlags::RDWR | PLAIN) {
-                    Err(Errno::EXIST) => there()?,
-                    done => done?,
-                },
-                done => done?,
-            })
-        })
-    }
-
-    /// Does the path still name what was locked?
-    fn is_named(&self, fd: &OwnedFd) -> io::Result<bool> {
-        let opened = self.opened();
-        let path = if opened.mount.fs == Some(NFS_MAGIC) { self.path.join(MUTEX_FILE) } else { self.path.clone() };
-        let (locked, named) = (
-            fstat(fd)?,
-            match stat(&path) {
-                Err(Errno::NOENT) => return Ok(false),
-                done => done?,
-            },
-        );
-        Ok((locked.st_dev, locked.st_ino) == (named.st_dev, named.st_ino))
-    }
-
-    fn who_is_busy(&self, error: io::Error) -> NoMutex {
-        if error.kind() != io::ErrorKind::TimedOut {
-            return NoMutex::Io(error);
-        }
-        let holder = self.mutex_holder().map(proc_locks::describe);
-        NoMutex::Busy(holder.unwrap_or_else(|| "a process that can't be seen from here".into()))
-    }
-}
 
 struct OsOpenFile(OwnedFd);
 
