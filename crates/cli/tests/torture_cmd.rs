@@ -121,6 +121,10 @@ fn two_ways_to_one_directory_that_do_not_exclude_each_other_are_condemned() {
     // Which promise falls is a matter of luck: tokens are given twice, the line isn't kept, two are inside at once.
     assert!(told["violations"].as_array().is_some_and(|told| !told.is_empty()), "it says which: {told}");
     assert!(told["verdict"].as_str().is_some_and(|text| text.contains(": NOT SAFE: ")), "{told}");
+    let call = torture(&seen.real(), "--seconds 3 --json --also").args([seen.bound()]);
+    let told = call.run().exits(10, "whichever way is called the other").json();
+    assert_eq!(told["trusted"], false, "one of the two can't be trusted: {told}");
+    assert!(told["warnings"].to_string().contains("FUSE"), "it says why: {told}");
     nothing_is_left_in(&seen.real());
 }
 

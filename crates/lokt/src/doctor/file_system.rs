@@ -72,6 +72,23 @@ impl FileSystem {
         Self { name: name(&mount), mount_point: mount.point, check, notes }
     }
 
+    /// The same files are seen through another one, too: what speaks against that speaks against locks in them.
+    #[must_use]
+    pub fn seen_through(mut self, other: Self) -> Self {
+        let against = other.check.findings.into_iter().filter(|finding| finding.status != Status::Ok);
+        for finding in against {
+            if !self.check.findings.iter().any(|known| known.message == finding.message) {
+                self.check.findings.push(finding);
+            }
+        }
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        self
+    }
+
     /// Nothing speaks against locks on it.
     pub fn is_trusted(&self) -> bool {
         self.check.status() == Status::Ok
@@ -110,6 +127,16 @@ mod tests {
         };
         let check = Check::new(NAME, [by_name(&mount, || None)]);
         FileSystem { name: name(&mount), mount_point: mount.point, check, notes: Vec::new() }
+    }
+
+    #[test]
+    fn what_speaks_against_one_of_two_ways_speaks_against_both_and_is_said_once() {
+        let (own, bound) = (|| system(0xef53, "ext4", "rw"), || system(0x6573_5546, "fuse.bindfs", "rw"));
+        let both = own().seen_through(bound());
+        assert!(!both.is_trusted() && both.name == own().name, "{both:?}");
+        let twice = bound().seen_through(bound());
+        assert_eq!(twice.check.findings.len(), 1, "{twice:?}");
+        assert!(own().seen_through(own()).is_trusted(), "two ways that are one kernel's");
     }
 
     #[test]

@@ -70,7 +70,10 @@ impl Torture<'_> {
         let mut arena = Arena::make(&dir, bits, self.keep).map_err(|error| cant("make a directory in", error))?;
         let places = self.places(&arena)?;
         Lokt::create(&root_in(arena.path()), identity("torture".to_owned(), None))?;
-        let file_system = FileSystem::examine(&dir, self.rival);
+        let mut file_system = FileSystem::examine(&dir, self.rival);
+        if let Some(also) = self.also {
+            file_system = file_system.seen_through(FileSystem::examine(also, self.rival));
+        }
         let mut ordeal = Ordeal::new(file_system, left_over, self.keep.then(|| arena.path().to_owned()));
         let began = monotonic_ns();
         let lasted = || Duration::from_nanos(monotonic_ns().saturating_sub(began));
