@@ -3,6 +3,7 @@
 mod common;
 
 mod audit;
+mod audit_tail;
 mod audited;
 mod child_counts;
 mod claim_cmd_run;
@@ -27,6 +28,7 @@ mod exists;
 mod fence;
 mod foreign;
 mod freezes;
+mod freezes_old;
 mod frozen_means_frozen;
 mod full_disk;
 mod groups;
