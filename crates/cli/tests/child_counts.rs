@@ -112,13 +112,13 @@ fn while_the_command_of_a_killed_guard_runs_nobody_enters_and_then_the_first_in_
 fn the_lease_of_a_killed_guard_ends_although_its_command_runs() {
     each(COMMANDS, |(title, flags, command)| {
         let place = place();
-        let mut held = guard(&place, "a", &[flags, &["--ttl", "2s"]].concat(), command);
+        let mut held = guard(&place, "a", &[flags, &["--ttl", "6s"]].concat(), command);
         held.runs();
         let (guard, child) = held.pair(LOKT);
         let mut waiter = waiter(&place);
         guard.end();
         is_refused(&place, &format!("{title}: the lease isn't over"));
-        // It was renewed after a second at the latest.
+        // It was renewed after three seconds at the latest.
         assert_eq!(waiter.line_within(A_WHILE), None, "child-counts: {title}: as long as the lease lasts");
         assert!(waiter.line_within(PATIENCE).is_some(), "{title}: then the next one enters");
         assert!(child.lives(), "{title}: although the command still runs");
@@ -131,9 +131,9 @@ fn the_lease_of_a_killed_guard_ends_although_its_command_runs() {
 fn a_living_guard_keeps_its_lease_beyond_its_ttl_and_the_end_of_its_command_gives_it_back() {
     each(COMMANDS, |(title, flags, command)| {
         let place = place();
-        let mut held = guard(&place, "a", &[flags, &["--ttl", "1s"]].concat(), command);
+        let mut held = guard(&place, "a", &[flags, &["--ttl", "4s"]].concat(), command);
         held.runs();
-        pause(Duration::from_millis(1500));
+        pause(Duration::from_secs(5));
         is_refused(&place, &format!("{title}: it is renewed"));
         let (_, child) = held.pair(LOKT);
         let heirs = held.children(&child);

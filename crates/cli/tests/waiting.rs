@@ -481,11 +481,11 @@ fn a_wait_says_so_on_stderr_and_nothing_on_stdout() {
 #[test]
 fn whoever_is_refreshed_away_under_a_waiter_keeps_it_waiting() {
     let root = Root::new();
-    root.run("a", "lock x --ttl 1s").exits(0, "it is free");
+    root.run("a", "lock x --ttl 5s").exits(0, "it is free");
     let mut waiter = in_line(&root.path(), "x", "b", &LOCK);
     for _ in 0..8 {
-        pause(Duration::from_millis(300));
-        root.run("a", "lock x --ttl 3s").exits(0, "it is a's");
+        pause(Duration::from_millis(800));
+        root.run("a", "lock x --ttl 5s").exits(0, "it is a's");
     }
     assert!(!waiter.is_over(), "a lease that is refreshed in time doesn't end");
     assert!(wait_until(Duration::from_secs(15), || waiter.is_over()), "one that isn't does");
