@@ -1,12 +1,14 @@
-//! Any text where Linux should say something about processes, mounts, locks and users.
+//! Any text where Linux should say something about processes, mounts, locks and users, and any bytes where git should say where a repository is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use lokt_core::git::{commondir, gitdir};
 use lokt_core::proc::{
     flock_holder, hides_processes, ignores_signal, may_have_pid, mount_in, namespace_in, parse_stat, user_name,
 };
 
 fuzz_target!(|bytes: &[u8]| {
+    repository(bytes);
     let text = String::from_utf8_lossy(bytes);
     if let Some(stat) = parse_stat(&text) {
         let again = format!("1 (a)) {} {}{} x", stat.state, "1 ".repeat(19 - 1), stat.start);
@@ -35,3 +37,18 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!name.is_empty() && !name.contains([':', '\n']), "a name is one word of a line: {name:?}");
     }
 });
+
+/// A path has no line end at its end and no NUL, is part of what was read, and reads back.
+fn repository(bytes: &[u8]) {
+    for (path, before) in [(gitdir(bytes), &b"gitdir: "[..]), (commondir(bytes), b"")] {
+        let Some(path) = path else { continue };
+        assert!(
+            !path.is_empty() && !path.contains(&0) && !path.ends_with(b"\n") && !path.ends_with(b"\r"),
+            "it is a path"
+        );
+        assert!(bytes.windows(path.len()).any(|part| part == path), "it is what was read");
+        let again = [before, path, b"\n"].concat();
+        let read = if before.is_empty() { commondir(&again) } else { gitdir(&again) };
+        assert_eq!(read, Some(path), "a path reads back");
+    }
+}

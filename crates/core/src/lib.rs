@@ -16,6 +16,7 @@
 //! | [`audit`] | what happened, as a line |
 //! | [`counter`] | tokens that never repeat |
 //! | [`proc`] | what Linux writes about processes, mounts and locks |
+//! | [`git`] | what git writes about where a repository is |
 //! | [`pulse`] | who waits and who holds, as a file's content |
 //! | [`mod@line`] | in which order, and who waits for whom |
 //! | [`badges`] | what a process holds, for those it starts |
@@ -38,6 +39,7 @@ pub mod decide;
 pub mod denial;
 pub mod duration;
 pub mod fnv;
+pub mod git;
 pub mod guard;
 pub mod history;
 pub mod hold;

@@ -2,11 +2,14 @@
 //!
 //! Git's files are read, `git` is never run: it may be missing or refuse, and half of a team would then lock somewhere else.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use lokt_core::git;
 
 /// Git's files that are read here are one short line each.
 const GIT_FILE_BYTES_MAX: u64 = 64 << 10;
@@ -168,24 +171,25 @@ fn is_no_strangers(dir: &Path, mark: &str, us: u32) -> bool {
     owner(&dir.join(mark)).is_some_and(|uid| uid == us || uid == 0 || Some(uid) == owner(dir))
 }
 
-/// The common directory of a repository, if `git` is its directory or a `gitdir:` file. Linked worktrees share one.
-fn common_of(git: &Path) -> Option<PathBuf> {
-    let meta = fs::metadata(git).ok()?;
+/// The common directory of a repository, if `place` is its directory or a `gitdir:` file. Linked worktrees share one.
+fn common_of(place: &Path) -> Option<PathBuf> {
+    let meta = fs::metadata(place).ok()?;
     if meta.is_file() {
-        let text = short_text(git)?;
-        let target = text.strip_prefix("gitdir:")?.trim();
-        return common_of_dir(&tidy(&git.parent()?.join(target)));
+        let content = short_file(place)?;
+        let target = git::gitdir(&content)?;
+        return common_of_dir(&tidy(&place.parent()?.join(OsStr::from_bytes(target))));
     }
-    common_of_dir(git)
+    common_of_dir(place)
 }
 
-fn common_of_dir(git: &Path) -> Option<PathBuf> {
-    if !git.join("HEAD").is_file() {
+fn common_of_dir(dir: &Path) -> Option<PathBuf> {
+    if !dir.join("HEAD").is_file() {
         return None;
     }
-    let common = match short_text(&git.join("commondir")) {
-        Some(text) => tidy(&git.join(text.trim())),
-        None => git.to_owned(),
+    let content = short_file(&dir.join("commondir")).unwrap_or_default();
+    let common = match git::commondir(&content) {
+        Some(target) => tidy(&dir.join(OsStr::from_bytes(target))),
+        None => dir.to_owned(),
     };
     (common.join("objects").is_dir() && common.join("refs").is_dir()).then_some(common)
 }
@@ -195,9 +199,9 @@ fn tidy(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-fn short_text(path: &Path) -> Option<String> {
+fn short_file(path: &Path) -> Option<Vec<u8>> {
     let meta = fs::metadata(path).ok()?;
-    (meta.is_file() && meta.len() <= GIT_FILE_BYTES_MAX).then(|| fs::read_to_string(path).ok()).flatten()
+    (meta.is_file() && meta.len() <= GIT_FILE_BYTES_MAX).then(|| fs::read(path).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -212,8 +216,8 @@ mod tests {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a fixture, not a record")]
-    fn put(path: &Path, text: &str) {
-        fs::write(path, text).expect("a temp directory is writable");
+    fn put(path: &Path, content: impl AsRef<[u8]>) {
+        fs::write(path, content).expect("a temp directory is writable");
     }
 
     fn at(cwd: &Path) -> Surroundings {
@@ -245,11 +249,31 @@ mod tests {
         put(&linked.join("HEAD"), "ref: refs/heads/w\n");
         put(&linked.join("commondir"), "../..\n");
         create_dir_all(dir.join("w")).expect("temp");
-        put(&dir.join("w/.git"), &format!("gitdir: {}\n", linked.display()));
+        put(&dir.join("w/.git"), format!("gitdir: {}\n", linked.display()));
         assert_eq!(at(&dir.join("w")).find_root(), Found { path: git.join("lokt"), method: Method::Git });
 
         let from_env = Surroundings { git_dir: Some(git.clone().into()), ..at(&dir) }.find_root();
         assert_eq!(from_env.path, git.join("lokt"));
+    }
+
+    /// Whoever lost the path would lock beside everybody else.
+    #[test]
+    fn a_linked_worktree_shares_a_root_whose_path_is_any_bytes() {
+        let dir = tempfile::tempdir().expect("temp");
+        let dir = dir.path().canonicalize().expect("it exists");
+        for (nth, name) in [&b"b\xfccher"[..], b"ends with a blank "].into_iter().enumerate() {
+            let git = dir.join(OsStr::from_bytes(name)).join(".git");
+            repository(&git);
+            let linked = git.join("worktrees/w");
+            create_dir_all(&linked).expect("temp");
+            put(&linked.join("HEAD"), "ref: refs/heads/w\n");
+            put(&linked.join("commondir"), [git.as_os_str().as_bytes(), b"\n"].concat());
+            let worktree = dir.join(format!("w{nth}"));
+            create_dir_all(&worktree).expect("temp");
+            put(&worktree.join(".git"), [b"gitdir: ", linked.as_os_str().as_bytes(), b"\n"].concat());
+            let found = at(&worktree).find_root();
+            assert_eq!(found, Found { path: git.join("lokt"), method: Method::Git }, "{}", name.escape_ascii());
+        }
     }
 
     #[test]
