@@ -83,6 +83,22 @@ fn lines_of_which_a_power_cut_left_only_the_length_are_made_anew() {
     assert_eq!(scene.broken_line(), Some(3), "without a power cut somebody did that");
 }
 
+/// Worktrees that are made, renamed and removed, and `gc`, are told of without a link: nobody makes such a line anew.
+#[test]
+fn a_line_without_a_link_of_which_a_power_cut_left_only_the_length_is_forgotten() {
+    let mut scene = Scene::new();
+    let mut main = scene.chain("main");
+    scene.take(&mut main);
+    let whole = scene.log();
+    scene.cut_power(PowerCut::Everything);
+    scene.set_log(&[&whole[..], &[0; 300]].concat());
+    assert_eq!(scene.broken_line(), None, "before anybody wrote, it may come back");
+    assert_eq!(scene.fill(&scene.repo(), &main).warning, None);
+    assert_eq!(scene.broken_line(), None, "whoever looked first has not made tampering of it");
+    assert_eq!(scene.fill(&scene.repo(), &main).warning, None);
+    assert_eq!(String::from_utf8_lossy(&scene.log()), String::from_utf8_lossy(&whole));
+}
+
 #[test]
 fn two_machines_that_take_turns_lose_nothing_and_say_nothing() {
     let mut scene = Scene::new();

@@ -68,9 +68,10 @@ impl<'r> Log<'r> {
         log.find_end(known.filter(|_| is_true), size)?;
         if !log.is_settled {
             settle(&mut log, head.as_ref())?;
-            // From now on there is a head of this boot, before any link says what the log is: one that is missing was taken away.
+            // From now on there is a head of this boot, before any link says what the log is: one that is missing was taken away. And what the
+            // power left of a line that nobody makes anew would be somebody's doing: it goes.
             if log.end.count > 0 {
-                log.write_head().map_err(|error| Closed::io("written", &error))?;
+                log.make_ready().and_then(|()| log.write_head()).map_err(|error| Closed::io("written", &error))?;
             }
         }
         Ok(log)
