@@ -1,5 +1,6 @@
 //! Cuts in a row on one file system, and on new ones now and then.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -14,8 +15,8 @@ use crate::actors::{self, Acks, Actor};
 use crate::site::{Call, Site, Stop};
 use crate::tally::Tally;
 
-/// Everybody was answered once long before this.
-const WARM_UP: Duration = Duration::from_secs(20);
+/// Everybody was answered once, and everything at the first time, long before this.
+const WARM_UP: Duration = Duration::from_secs(300);
 /// One cut in so many is followed by a new file system.
 const FRESH_ONE_IN: u64 = 8;
 
@@ -35,13 +36,14 @@ impl Stage {
         stage
     }
 
-    /// Everybody works, until the power is cut.
+    /// Everybody works, until the power is cut. Before that everybody is answered, and everything of which nothing was acknowledged before.
     pub(crate) fn work_until_cut(&mut self, dice: &mut Dice, tally: &mut Tally) {
         let count = self.actors.len();
         let site = &self.site;
         let started: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
         let answered: Vec<Mutex<Acks>> = (0..count).map(|_| Mutex::default()).collect();
         let wrong: Mutex<Vec<(&'static str, Stop)>> = Mutex::default();
+        let missing: BTreeSet<&str> = actors::kinds().into_iter().filter(|kind| !tally.is_acknowledged(kind)).collect();
         let mut seeds: Vec<Dice> = (0..count).map(|_| Dice::new(dice.below(u64::MAX))).collect();
         thread::scope(|scope| {
             let mut workers = Vec::new();
@@ -60,9 +62,17 @@ impl Stage {
                     }
                 }));
             }
-            let is_answered = |acks: &Mutex<Acks>| !acks.lock().expect("no thread panicked with it").is_empty();
-            let warm = || answered.iter().all(is_answered) || workers.iter().any(ScopedJoinHandle::is_finished);
-            wait_until(WARM_UP, warm);
+            let known = |acks: &Mutex<Acks>| acks.lock().expect("no thread panicked with it").clone();
+            let all_answered = || {
+                let acks: Vec<Acks> = answered.iter().map(known).collect();
+                let kinds: BTreeSet<&str> = acks.iter().flatten().map(|(kind, _)| *kind).collect();
+                acks.iter().all(|acks| !acks.is_empty()) && missing.is_subset(&kinds)
+            };
+            let has_stopped = || workers.iter().any(ScopedJoinHandle::is_finished);
+            if !wait_until(WARM_UP, || all_answered() || has_stopped()) {
+                let sentence = "everybody is answered within minutes, and everything once".to_owned();
+                wrong.lock().expect("no thread panicked with it").push(("warm-up", Stop::Wrong(sentence)));
+            }
             wait_for_moment(dice, &started);
             site.cut_power();
             // Somebody may have been about to start one more.
@@ -76,6 +86,7 @@ impl Stage {
                 tally.acknowledged(kind, count);
             }
         }
+        tally.repeated(site.take_repeated());
         for (kind, stop) in wrong.into_inner().expect("no thread panicked with it") {
             note(tally, kind, Err(stop));
         }
@@ -89,8 +100,12 @@ impl Stage {
         }
     }
 
-    /// Time passes, where somebody has to wait for that.
-    fn wait(&self, tally: &mut Tally) {
+    /// Whatever is left to those who work is decided; and time passes, where somebody has to wait for that.
+    fn settle(&mut self, tally: &mut Tally) {
+        for actor in &mut self.actors {
+            let done = actor.settle(&self.site, tally);
+            note(tally, actor.kind(), done);
+        }
         for dir in ["documented", "native"] {
             if self.site.age_ledger_lock(dir) {
                 tally.mended("by waiting for half a minute: a ledger's lock without its bytes");
@@ -101,7 +116,7 @@ impl Stage {
         }
     }
 
-    fn go_on(&mut self, tally: &mut Tally) {
+    pub(crate) fn go_on(&mut self, tally: &mut Tally) {
         for actor in &mut self.actors {
             let done = actor.go_on(&self.site, tally);
             note(tally, actor.kind(), done);
@@ -110,6 +125,7 @@ impl Stage {
 
     /// What is wrong can be mended, and then nothing is wrong.
     fn see_doctors(&self, tally: &mut Tally) {
+        self.site.wait_for_blank_records();
         let all = [("doctor", "."), ("doctor --strict", "leased"), ("doctor --strict", "snapped")];
         let ledgers = [("ledger doctor", "documented"), ("ledger doctor", "native")];
         for (doctor, dir) in all.into_iter().chain(ledgers) {
@@ -197,7 +213,7 @@ impl Course {
             self.reboots += u32::from(rebooted);
             on.site.come_back(rebooted);
             on.look(tally);
-            on.wait(tally);
+            on.settle(tally);
             // Nobody needs a doctor to go on, and nobody is hurt by one.
             if dice.below(2) == 0 {
                 on.see_doctors(tally);
@@ -206,6 +222,7 @@ impl Course {
                 on.go_on(tally);
                 on.see_doctors(tally);
             }
+            tally.repeated(on.site.take_repeated());
             if !tally.findings.is_empty() {
                 let boot = if rebooted { "another boot" } else { "the same boot" };
                 say(&format!("{kind}: after cut {cut}, on {boot}:"));

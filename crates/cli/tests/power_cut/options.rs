@@ -29,6 +29,9 @@ impl Options {
                 "--seed" => options.seed = number(&flag, &value)?,
                 _ => options.kinds.retain(|kind| *kind == value),
             }
+            if options.cuts == 0 {
+                return Err("--cuts is 1 at least: without a cut nothing is tried".into());
+            }
             if options.kinds.is_empty() {
                 return Err(format!("--fs is ext4 or xfs, not {value}"));
             }

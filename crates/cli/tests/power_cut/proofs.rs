@@ -5,8 +5,9 @@ use std::fs;
 use lokt_testkit::dice::Dice;
 use lokt_testkit::swarm::put;
 
+use crate::actors;
 use crate::course::Stage;
-use crate::site::{Site, Syncs};
+use crate::site::{Site, Stop, Syncs};
 use crate::tally::Tally;
 
 /// A cut that loses nothing proves nothing: a file that was written and not synced is gone or empty after it, one that was synced isn't.
@@ -26,6 +27,49 @@ pub(crate) fn a_cut_loses_what_was_never_synced(kind: &str) -> Result<String, St
         Ok(_) => Ok("a file that was written and not synced is empty".into()),
         Err(_) => Ok("a file that was written and not synced is gone".into()),
     }
+}
+
+/// The other planted fault: one thing of each kind of each actor goes behind its back, and each must find that it is lost. And a run in which
+/// nothing was tried must fail.
+pub(crate) fn every_kind_of_loss_is_noticed(kind: &str) -> Result<String, String> {
+    if Tally::default().verdict(&actors::kinds()).is_ok() {
+        return Err("a run in which nothing was acknowledged and compared fails".into());
+    }
+    let mut before = Tally::default();
+    let mut stage = Stage::new(kind, &mut before);
+    stage.site.cut_power();
+    stage.site.come_back(true);
+    stage.look(&mut before);
+    stage.go_on(&mut before);
+    if !before.findings.is_empty() {
+        return Err(before.findings.join("\n"));
+    }
+    let mut noticed = Vec::new();
+    // Who comes later depends on those before: a claim on its ledger.
+    for actor in stage.actors.iter_mut().rev() {
+        for kind in actor.kinds() {
+            let wrong = |what: &str, stop: Stop| format!("{kind}: {what}: {stop:?}");
+            let mut before = Tally::default();
+            actor.look(&stage.site, &mut before).map_err(|stop| wrong("looking before", stop))?;
+            if before.has_lost(kind) {
+                return Err(format!(
+                    "one of {kind} is lost although nobody took it away: {}",
+                    before.findings.join("\n")
+                ));
+            }
+            actor.lose(&stage.site, kind).map_err(|stop| wrong("losing", stop))?;
+            let mut after = Tally::default();
+            actor.look(&stage.site, &mut after).map_err(|stop| wrong("looking", stop))?;
+            if !after.has_lost(kind) {
+                actor.go_on(&stage.site, &mut after).map_err(|stop| wrong("going on", stop))?;
+            }
+            if !after.has_lost(kind) {
+                return Err(format!("one of {kind} was taken away, and nobody noticed"));
+            }
+            noticed.push(kind);
+        }
+    }
+    Ok(format!("taken away and noticed: {}", noticed.join("; ")))
 }
 
 /// The planted fault: syncs are answered and not made. Then what was acknowledged must be found to be lost.

@@ -16,13 +16,17 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const LOKT: &str = env!("CARGO_BIN_EXE_lokt");
+pub(crate) const LOKT: &str = env!("CARGO_BIN_EXE_lokt");
 /// xfs wants 300 at least.
 const MEGABYTES: u32 = 320;
 /// Who gets an error from everything it tries ends soon; a guard tries for longer, and is ended.
 const FAREWELL: Duration = Duration::from_millis(700);
 /// An empty file counts as being written for two seconds.
 const BEING_WRITTEN: Duration = Duration::from_millis(2500);
+
+/// Who is told to try again (75) does so that often: a disk that stands still for seconds is no mistake of those who wait for it, and each
+/// waits for seconds itself.
+const AGAIN_MAX: u32 = 20;
 
 /// When a lock that says nothing is taken over, and a little more.
 const LEFT_BEHIND: Duration = Duration::from_secs(31);
@@ -96,12 +100,17 @@ impl Highest {
 
     /// A new token must be greater than those that were known when it was asked for.
     pub(crate) fn given(&self, before: u64, token: u64, what: &str) -> Result<(), Stop> {
-        self.0.fetch_max(token, Ordering::SeqCst);
+        self.note(token);
         if token > before {
             Ok(())
         } else {
             Err(Stop::Wrong(format!("token-order: {what} got {token} after {before}")))
         }
+    }
+
+    /// Somebody was given this one.
+    pub(crate) fn note(&self, token: u64) {
+        self.0.fetch_max(token, Ordering::SeqCst);
     }
 }
 
@@ -117,6 +126,8 @@ pub(crate) struct Site {
     rebooted: bool,
     off: AtomicBool,
     running: Mutex<BTreeSet<u32>>,
+    /// How often somebody was told to try again since that was asked.
+    repeated: AtomicU64,
 }
 
 impl Site {
@@ -131,6 +142,7 @@ impl Site {
             rebooted: false,
             off: AtomicBool::new(false),
             running: Mutex::default(),
+            repeated: AtomicU64::new(0),
         }
     }
 
@@ -158,6 +170,14 @@ impl Site {
             age(&lock, LEFT_BEHIND);
         }
         left
+    }
+
+    /// An empty record counts as being written for a while: until then no doctor says anything about it.
+    pub(crate) fn wait_for_blank_records(&self) {
+        let listed = fs::read_dir(self.at("root/locks")).into_iter().flatten().flatten();
+        if listed.map(|entry| entry.path()).any(|path| is_blank(&path)) {
+            pause(BEING_WRITTEN);
+        }
     }
 
     /// What somebody was at, without its bytes, is forgotten after a minute. That much time passes; gives how often.
@@ -218,8 +238,24 @@ impl Site {
         self.off.store(false, Ordering::SeqCst);
     }
 
-    /// Runs a command to its end.
+    /// How often somebody was told to try again since this was last asked.
+    pub(crate) fn take_repeated(&self) -> u64 {
+        self.repeated.swap(0, Ordering::SeqCst)
+    }
+
+    /// Runs a command to its end, and again if it is told to try again.
     pub(crate) fn run(&self, call: &Call) -> Ended {
+        for _ in 0..AGAIN_MAX {
+            let ended = self.run_once(call);
+            if ended.code != Some(75) || self.is_off() {
+                return ended;
+            }
+            self.repeated.fetch_add(1, Ordering::SeqCst);
+        }
+        self.run_once(call)
+    }
+
+    fn run_once(&self, call: &Call) -> Ended {
         let words = self.words(call);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).current_dir(self.mounted.at().join(&call.dir)).process_group(0);

@@ -1,6 +1,6 @@
 //! What was acknowledged, compared and found to be lost, kind by kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Counts of one kind of thing.
@@ -20,6 +20,8 @@ pub(crate) struct Tally {
     pub(crate) findings: Vec<String>,
     /// What had to be mended, and how often.
     mended: BTreeMap<String, u64>,
+    /// So many commands were told to try again, and did.
+    repeated: u64,
 }
 
 impl Tally {
@@ -53,18 +55,48 @@ impl Tally {
         *self.mended.entry(what.to_owned()).or_default() += 1;
     }
 
+    /// So many commands were told to try again, and did.
+    pub(crate) fn repeated(&mut self, count: u64) {
+        self.repeated += count;
+    }
+
+    /// Was any of this kind answered?
+    pub(crate) fn is_acknowledged(&self, kind: &str) -> bool {
+        self.counts.get(kind).is_some_and(|count| count.acknowledged > 0)
+    }
+
+    /// What was found, and what was never tried: nothing is lost where nothing was acknowledged or compared.
+    pub(crate) fn verdict(&self, kinds: &BTreeSet<&'static str>) -> Result<(), String> {
+        if !self.findings.is_empty() {
+            return Err(self.findings.join("\n"));
+        }
+        let is_tried =
+            |kind: &str| self.counts.get(kind).is_some_and(|count| count.acknowledged > 0 && count.checked > 0);
+        let untried: Vec<&str> = kinds.iter().copied().filter(|kind| !is_tried(kind)).collect();
+        if untried.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("never acknowledged or never compared: {}", untried.join(", ")))
+        }
+    }
+
     /// What was acknowledged and isn't there, by kind.
     pub(crate) fn lost(&self) -> Vec<(&'static str, u64)> {
         self.counts.iter().filter(|(_, count)| count.lost > 0).map(|(kind, count)| (*kind, count.lost)).collect()
     }
 
+    /// Is one of this kind lost?
+    pub(crate) fn has_lost(&self, kind: &str) -> bool {
+        self.lost().iter().any(|(lost, _)| *lost == kind)
+    }
+
     /// All counts, as a table.
     pub(crate) fn table(&self) -> String {
         let mut text =
-            format!("{:<16}{:>13}{:>11}{:>10}{:>6}\n", "kind", "acknowledged", "in flight", "compared", "lost");
+            format!("{:<18}{:>13}{:>11}{:>10}{:>6}\n", "kind", "acknowledged", "in flight", "compared", "lost");
         let mut row = |kind: &str, count: &Count| {
             let Count { acknowledged, in_flight, checked, lost } = count;
-            let _ = writeln!(text, "{kind:<16}{acknowledged:>13}{in_flight:>11}{checked:>10}{lost:>6}");
+            let _ = writeln!(text, "{kind:<18}{acknowledged:>13}{in_flight:>11}{checked:>10}{lost:>6}");
         };
         let mut all = Count::default();
         for (kind, count) in &self.counts {
@@ -75,6 +107,7 @@ impl Tally {
             all.lost += count.lost;
         }
         row("all", &all);
+        let _ = writeln!(text, "repeated {} times: a command that was told to try again (75)", self.repeated);
         for (what, count) in &self.mended {
             let _ = writeln!(text, "mended {count} times {what}");
         }

@@ -1,10 +1,12 @@
 //! Locks that somebody breaks by force: they stay broken, and the line in the log that says so is durable.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::Arc;
 
 use lokt_testkit::dice::Dice;
-use serde_json::Value;
+use lokt_testkit::swarm::put;
+use serde_json::{Value, json};
 
 use super::locks::record;
 use super::{Acks, Actor};
@@ -33,6 +35,16 @@ impl Breaks {
         self.tokens.given(0, number(&answer, "fencing_token"), NAME)?;
         Ok(text(&answer, "lock_id"))
     }
+
+    /// Locks and breaks.
+    fn break_one(&mut self, site: &Site) -> Result<String, Stop> {
+        let id = self.lock(site)?;
+        self.asked = true;
+        site.answer(&Call::new("heidi", &format!("unlock --force {NAME} --lock-id {id} --json")))?;
+        self.asked = false;
+        self.broken.insert(("force-break".into(), id.clone()));
+        Ok(id)
+    }
 }
 
 impl Actor for Breaks {
@@ -40,16 +52,16 @@ impl Actor for Breaks {
         "break"
     }
 
+    fn kinds(&self) -> Vec<&'static str> {
+        vec!["audit line", "break"]
+    }
+
     fn move_in(&mut self, _: &Site) -> Result<(), Stop> {
         Ok(())
     }
 
     fn step(&mut self, site: &Site, _: &mut Dice) -> Result<Acks, Stop> {
-        let id = self.lock(site)?;
-        self.asked = true;
-        site.answer(&Call::new("heidi", &format!("unlock --force {NAME} --lock-id {id} --json")))?;
-        self.asked = false;
-        self.broken.insert(("force-break".into(), id));
+        self.break_one(site)?;
         Ok(vec![("break", 1), ("audit line", 1)])
     }
 
@@ -75,6 +87,23 @@ impl Actor for Breaks {
     fn go_on(&mut self, site: &Site, _: &mut Tally) -> Result<(), Stop> {
         self.lock(site).map(drop)
     }
+
+    fn lose(&mut self, site: &Site, kind: &'static str) -> Result<(), Stop> {
+        let id = self.break_one(site)?;
+        match kind {
+            "break" => put(&record(site, NAME), json!({"lock_id": id, "fencing_token": 1}).to_string()),
+            _ => lose_line(site, &id),
+        }
+        Ok(())
+    }
+}
+
+/// Takes the lines about a hold or freeze out of the log.
+pub(super) fn lose_line(site: &Site, id: &str) {
+    let log = site.at("root/audit.log");
+    let text = fs::read_to_string(&log).expect("a log can be read");
+    let kept: String = text.split_inclusive('\n').filter(|line| !line.contains(id)).collect();
+    put(&log, kept);
 }
 
 /// Which events the log has about which hold or freeze.

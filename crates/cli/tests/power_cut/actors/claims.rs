@@ -107,4 +107,10 @@ impl Actor for Claims {
     fn go_on(&mut self, site: &Site, _: &mut Tally) -> Result<(), Stop> {
         (0..self.nodes.len()).try_for_each(|nth| self.ask(site, nth, Asked::Take))
     }
+
+    fn lose(&mut self, site: &Site, _: &'static str) -> Result<(), Stop> {
+        self.ask(site, 0, Asked::Take)?;
+        let (name, dir) = (self.nodes[0].name, self.style.dir());
+        site.answer(&Call::new(OWNER, &format!("claim release {name} --json -d {dir}"))).map(drop)
+    }
 }

@@ -188,6 +188,14 @@ impl Actor for Events {
         let text = self.compose(1).concat();
         self.append_one(site, &text)
     }
+
+    fn lose(&mut self, site: &Site, _: &'static str) -> Result<(), Stop> {
+        let text = self.compose(1).concat();
+        self.append_one(site, &text)?;
+        let last = self.appended.keys().next_back().expect("one was appended");
+        put(&site.at(&self.style.file(*last)), event("another"));
+        Ok(())
+    }
 }
 
 fn event(text: &str) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lokt_testkit::dice::Dice;
 
-use super::breaks::events_in_log;
+use super::breaks::{events_in_log, lose_line};
 use super::{Acks, Actor, pick};
 use crate::site::{Call, Site, Stop};
 use crate::stored::{Stored, text};
@@ -69,6 +69,10 @@ impl Actor for Freezes {
         "freeze"
     }
 
+    fn kinds(&self) -> Vec<&'static str> {
+        vec!["audit line", "freeze"]
+    }
+
     fn move_in(&mut self, _: &Site) -> Result<(), Stop> {
         Ok(())
     }
@@ -122,6 +126,16 @@ impl Actor for Freezes {
             if refused.code != Some(2) {
                 return Err(Stop::Wrong(format!("frozen-means-frozen: {name}: {refused:?}")));
             }
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, site: &Site, kind: &'static str) -> Result<(), Stop> {
+        self.freeze(site, 0)?;
+        let Slot { name, frozen, .. } = &self.slots[0];
+        match (kind, frozen) {
+            ("audit line", Some(id)) => lose_line(site, id),
+            _ => drop(site.answer(&Call::new(OWNER, &format!("unfreeze {name} --json")))?),
         }
         Ok(())
     }

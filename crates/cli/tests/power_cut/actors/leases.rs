@@ -5,16 +5,16 @@ use std::fs;
 use std::path::PathBuf;
 
 use lokt_testkit::dice::Dice;
-use lokt_testkit::swarm::Ended;
+use lokt_testkit::swarm::{Ended, put};
 
-use super::published::Edition;
+use super::published::{Edition, halve};
 use super::{Acks, Actor, pick};
 use crate::site::{Call, Highest, Site, Stop};
 use crate::stored::number;
 use crate::tally::Tally;
 
 const OWNER: &str = "nina";
-const REPOSITORY: &str = "leased";
+pub(super) const REPOSITORY: &str = "leased";
 
 #[derive(Clone, Copy, Debug)]
 enum Asked {
@@ -135,6 +135,10 @@ impl Actor for Leases {
         "lease"
     }
 
+    fn kinds(&self) -> Vec<&'static str> {
+        vec!["lease", "published file", "audit line"]
+    }
+
     fn move_in(&mut self, site: &Site) -> Result<(), Stop> {
         fs::create_dir(site.at(REPOSITORY)).expect("a new file system is writable");
         site.sync();
@@ -173,5 +177,26 @@ impl Actor for Leases {
 
     fn go_on(&mut self, site: &Site, _: &mut Tally) -> Result<(), Stop> {
         self.worktrees.iter_mut().try_for_each(|worktree| worktree.go_on(site))
+    }
+
+    fn lose(&mut self, site: &Site, kind: &'static str) -> Result<(), Stop> {
+        let worktree = &mut self.worktrees[0];
+        if worktree.held.is_none() {
+            worktree.ask(site, Asked::Acquire)?;
+        }
+        match (kind, worktree.held) {
+            ("published file", Some(token)) => {
+                worktree.publish(site, token)?;
+                halve(&worktree.target(site));
+            }
+            ("audit line", _) => {
+                // A power cut takes lines from the end only.
+                let log = site.at(&format!("{REPOSITORY}/.jvs/audit/audit.jsonl"));
+                let text = fs::read_to_string(&log).expect("a log can be read");
+                put(&log, text.split_once('\n').map_or("", |(_, rest)| rest));
+            }
+            _ => drop(site.answer(&worktree.call(site, "release"))?),
+        }
+        Ok(())
     }
 }

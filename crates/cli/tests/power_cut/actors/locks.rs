@@ -136,6 +136,11 @@ impl Actor for Locks {
         }
         Ok(())
     }
+
+    fn lose(&mut self, site: &Site, _: &'static str) -> Result<(), Stop> {
+        self.lock(site, 0, "")?;
+        site.answer(&Call::new(self.owner, &format!("unlock {} --json", self.slots[0].name))).map(drop)
+    }
 }
 
 /// Where the record of a name is.

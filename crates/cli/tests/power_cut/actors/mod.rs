@@ -9,8 +9,11 @@ mod guards;
 mod leases;
 mod locks;
 mod published;
+mod restored;
 mod snapshots;
+mod worktrees;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lokt_testkit::dice::Dice;
@@ -25,14 +28,24 @@ pub(crate) type Acks = Vec<(&'static str, u64)>;
 pub(crate) trait Actor: Send {
     /// What the things are that it is answered.
     fn kind(&self) -> &'static str;
+    /// The same if there are several kinds.
+    fn kinds(&self) -> Vec<&'static str> {
+        vec![self.kind()]
+    }
     /// Makes what it needs on a new file system.
     fn move_in(&mut self, site: &Site) -> Result<(), Stop>;
     /// Asks for one thing; gives what was acknowledged.
     fn step(&mut self, site: &Site, dice: &mut Dice) -> Result<Acks, Stop>;
     /// Compares what is there with its book, and changes nothing. From then on the book says what is there.
     fn look(&mut self, site: &Site, tally: &mut Tally) -> Result<(), Stop>;
+    /// Does what only a user may decide, and a doctor can't.
+    fn settle(&mut self, _: &Site, _: &mut Tally) -> Result<(), Stop> {
+        Ok(())
+    }
     /// Uses everything again, which must work at once.
     fn go_on(&mut self, site: &Site, tally: &mut Tally) -> Result<(), Stop>;
+    /// The planted fault: it is answered one thing of this kind, which then goes behind its back. It must notice when it looks or goes on.
+    fn lose(&mut self, site: &Site, kind: &'static str) -> Result<(), Stop>;
 }
 
 /// All of them, for a new file system.
@@ -53,9 +66,16 @@ pub(crate) fn all() -> Vec<Box<dyn Actor>> {
         Box::new(freezes::Freezes::new()),
         Box::new(breaks::Breaks::new(&tokens)),
         Box::new(published::Published::new(&tokens)),
+        // Makes the repository of those who come after it.
         Box::new(leases::Leases::new()),
+        Box::new(worktrees::Worktrees::new()),
         Box::new(snapshots::Snapshots::new()),
     ]
+}
+
+/// Everything that is acknowledged by somebody.
+pub(crate) fn kinds() -> BTreeSet<&'static str> {
+    all().iter().flat_map(|actor| actor.kinds()).collect()
 }
 
 /// One of so many.

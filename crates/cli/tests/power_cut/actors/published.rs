@@ -64,6 +64,12 @@ fn version(target: &Path) -> Option<u64> {
     (text == format!("{number}\n").repeat(LINES)).then_some(number)
 }
 
+/// Leaves only the first half of a file.
+pub(super) fn halve(file: &Path) {
+    let text = fs::read(file).expect("a file that was published can be read");
+    put(file, &text[..text.len() / 2]);
+}
+
 impl Published {
     pub(crate) fn new(tokens: &Arc<Highest>) -> Self {
         Self { tokens: Arc::clone(tokens), token: 0, targets: vec![Edition::default(); TARGETS] }
@@ -114,6 +120,12 @@ impl Actor for Published {
     fn go_on(&mut self, site: &Site, _: &mut Tally) -> Result<(), Stop> {
         self.lock(site)?;
         (0..TARGETS).try_for_each(|nth| self.publish(site, nth))
+    }
+
+    fn lose(&mut self, site: &Site, _: &'static str) -> Result<(), Stop> {
+        self.publish(site, 0)?;
+        halve(&target(site, 0));
+        Ok(())
     }
 }
 
