@@ -20,6 +20,8 @@ pub struct Hold {
     pub asked: Option<u64>,
     /// When it was seen to be in line, if it was.
     pub in_line: Option<u64>,
+    /// Until when it may believe to be inside. `None`: as long as it lives.
+    pub until: Option<u64>,
     /// It was inside from here.
     pub entered: u64,
     /// It was inside for certain until here: it left, or its lease ended, or nothing more was heard from it.
@@ -72,8 +74,6 @@ pub fn holds(entries: &[Entry]) -> Vec<Hold> {
 
 pub(super) fn holds_in_time(sorted: &[&Entry]) -> Vec<Hold> {
     let mut holds: Vec<Hold> = Vec::new();
-    // Until when each hold may be believed at most.
-    let mut limits: Vec<u64> = Vec::new();
     let mut attempts: BTreeMap<(u64, &str), Attempt> = BTreeMap::new();
     let mut last_heard: BTreeMap<u64, u64> = BTreeMap::new();
     for entry in sorted {
@@ -90,13 +90,13 @@ pub(super) fn holds_in_time(sorted: &[&Entry]) -> Vec<Hold> {
             Deed::Entered { name, token, until } => {
                 let attempt = attempts.entry((entry.who, name)).or_default();
                 attempt.inside = Some(holds.len());
-                limits.push(until.unwrap_or(u64::MAX));
                 holds.push(Hold {
                     name: name.clone(),
                     who: entry.who,
                     token: *token,
                     asked: attempt.asked,
                     in_line: attempt.in_line,
+                    until: *until,
                     entered: entry.at,
                     ended: u64::MAX,
                     left: false,
@@ -114,11 +114,11 @@ pub(super) fn holds_in_time(sorted: &[&Entry]) -> Vec<Hold> {
             _ => {}
         }
     }
-    for (hold, limit) in holds.iter_mut().zip(limits) {
+    for hold in &mut holds {
         if !hold.left {
             hold.ended = last_heard.get(&hold.who).copied().unwrap_or(hold.entered);
         }
-        hold.ended = hold.ended.min(limit).max(hold.entered);
+        hold.ended = hold.ended.min(hold.until.unwrap_or(u64::MAX)).max(hold.entered);
     }
     holds
 }

@@ -3,7 +3,7 @@
 use lokt_core::history::{Deed, Entry, judge};
 use proptest::prelude::*;
 
-use super::innocent::{Dice, working_lock};
+use super::innocent::{Dice, lost_in_rounds, working_lock};
 
 fn indices(history: &[Entry], wanted: impl Fn(&Entry) -> bool) -> Vec<usize> {
     (0..history.len()).filter(|index| wanted(&history[*index])).collect()
@@ -41,6 +41,44 @@ proptest! {
         history.push(Entry { at: at + 1, who: intruder, deed: Deed::Left { name } });
         let found = judge::overlaps(&history);
         prop_assert!(found.iter().any(|overlap| overlap.second.who == intruder), "two were inside: {found:?}");
+    }
+
+    #[test]
+    fn somebody_who_is_killed_inside_of_anothers_hold_is_found(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 2_000);
+        let holds = whole_holds(&history);
+        prop_assume!(!holds.is_empty());
+        let (entered, left) = holds[usize::try_from(seed % holds.len() as u64).expect("it is small")];
+        let at = history[entered].at.midpoint(history[left].at);
+        prop_assume!(at > history[entered].at && at < history[left].at);
+        let intruder = 1_000_000;
+        let deed = |until| Deed::Entered { name: String::from("hot"), token: None, until };
+        history.push(Entry { at: at + 1, who: intruder, deed: Deed::Killed });
+        history.push(Entry { at, who: intruder, deed: deed(Some(at)) });
+        prop_assert_eq!(judge::overlaps(&history), [], "it heard of a lease that was over");
+        for until in [None, Some(at + 1)] {
+            let last = history.len() - 1;
+            history[last].deed = deed(until);
+            let found = judge::overlaps(&history);
+            prop_assert!(found.iter().any(|overlap| overlap.second.who == intruder), "two were inside: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_register_that_went_back_is_found_in_whatever_round(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 2_000);
+        let mut dice = Dice(seed);
+        let writes = indices(&history, |entry| matches!(entry.deed, Deed::Wrote { .. }));
+        prop_assume!(writes.len() > 20);
+        // Lost is what was there: from here on it counts from nothing, as one does that was emptied.
+        let from = one_of(&mut dice, &writes[10..]);
+        let Deed::Wrote { seen: gone, .. } = history[from].deed else { unreachable!("it was looked for") };
+        for entry in &mut history[from..] {
+            if let Deed::Wrote { seen, made, .. } = &mut entry.deed {
+                (*seen, *made) = (*seen - gone, *made - gone);
+            }
+        }
+        prop_assert!(!lost_in_rounds(&history).is_empty(), "{gone} updates are gone");
     }
 
     #[test]

@@ -85,6 +85,20 @@ fn a_killed_holder_was_inside_until_its_last_words() {
 }
 
 #[test]
+fn whoever_is_killed_as_soon_as_it_entered_was_inside_at_that_moment() {
+    let killed = |at: u64, until: Option<u64>| {
+        let history = [entered(10, 1, 1, None), entered(at, 2, 2, until), entry(at + 1, 2, Deed::Killed), left(20, 1)];
+        judge::overlaps(&history).len()
+    };
+    assert_eq!(killed(15, None), 1, "it entered while the other was inside");
+    assert_eq!(killed(15, Some(16)), 1, "and had a lease");
+    assert_eq!(killed(15, Some(15)), 0, "it had none any more");
+    assert_eq!(killed(20, None), 0, "the other was leaving");
+    let inside_of_it = [entered(10, 1, 1, None), entry(30, 1, Deed::Killed), entered(15, 2, 2, None), left(20, 2)];
+    assert_eq!(judge::overlaps(&inside_of_it), [], "nobody knows when it died");
+}
+
+#[test]
 fn tokens_that_were_asked_for_at_the_same_time_may_come_in_any_order() {
     let crossed = [asked(10, 1), asked(11, 2), entered(20, 1, 5, None), left(21, 1), entered(30, 2, 4, None)];
     assert!(judge::tokens(&crossed, |_| "").is_empty(), "both were asked for before either was known");
@@ -132,13 +146,60 @@ fn two_who_asked_before_either_was_in_line_have_no_order() {
 }
 
 #[test]
-fn what_a_killed_writer_did_not_tell_is_explained_by_its_death() {
-    let told = [wrote(1, 1, 0, true), wrote(2, 2, 2, true), wrote(3, 3, 3, false)];
-    let register = &judge::registers(&told)[0];
-    assert_eq!((register.acknowledged, register.refused, register.unexplained), (2, 1, 1), "who made it 2?");
-    let mut killed = told.to_vec();
-    killed.push(entry(4, 9, Deed::Killed));
-    assert_eq!(judge::registers(&killed)[0].unexplained, 0, "whoever was killed may have");
+fn a_register_that_went_back_is_lost_for_whoever_entered_after_it_was_known() {
+    let lost = |history: &[Entry]| judge::lost_updates(history).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let came = |entered_at: u64, seen: u64| {
+        [
+            entered(1, 1, 1, None),
+            wrote(2 * SECOND, 1, 6, true),
+            left(2 * SECOND + 1, 1),
+            entered(entered_at, 2, 2, None),
+            wrote(4 * SECOND, 2, seen, true),
+        ]
+    };
+    assert_eq!(
+        lost(&came(3 * SECOND, 0)),
+        [
+            "r: process 1 made it 7 by 2.000000 s; process 2 made it 1 by 4.000000 s, and had read 0, though it came after that: updates are lost"
+        ]
+    );
+    assert_eq!(lost(&came(3 * SECOND, 7)), Vec::<String>::new(), "it read what was there");
+    assert_eq!(lost(&came(3 * SECOND, 9)), Vec::<String>::new(), "others were killed before they could say so");
+    assert_eq!(lost(&came(2 * SECOND - 1, 5)), Vec::<String>::new(), "it may have read before");
+}
+
+#[test]
+fn of_holds_inside_of_each_other_the_first_counts() {
+    let other = |at, deed: fn(String) -> Deed| entry(at, 2, deed("y".into()));
+    let history = [
+        other(10, |name| Deed::Entered { name, token: None, until: None }),
+        wrote(20, 1, 6, true),
+        entered(30, 2, 1, None),
+        wrote(40, 2, 5, true),
+    ];
+    assert!(judge::lost_updates(&history).is_empty(), "it may have read as soon as it was inside of the first");
+    let mut left_first = history.to_vec();
+    left_first.push(other(25, |name| Deed::Left { name }));
+    assert_eq!(judge::lost_updates(&left_first).len(), 1, "it was inside of the second alone");
+}
+
+#[test]
+fn what_earlier_rounds_made_was_there_for_everybody() {
+    let first = judge::registers(&[wrote(1, 1, 499, true)]);
+    let greatest = first.into_iter().filter_map(|register| Some((register.name, register.greatest?))).collect();
+    let lost = |seen, taken| {
+        let after = judge::registers_after(&greatest, &[wrote(2, 2, seen, taken)]);
+        (after[0].lost.len(), after[0].greatest.map(|write| write.made))
+    };
+    assert_eq!(lost(0, true), (1, Some(500)), "whoever sees nothing sees too little");
+    assert_eq!(lost(499, true), (1, Some(500)), "and so does who sees what was there before the last");
+    assert_eq!(lost(500, true), (0, Some(501)), "it goes on");
+    assert_eq!(lost(0, false), (0, Some(500)), "what was refused changes nothing");
+    assert_eq!(
+        judge::registers_after(&greatest, &[])[0].greatest.map(|write| write.made),
+        Some(500),
+        "nor does nothing"
+    );
 }
 
 #[test]

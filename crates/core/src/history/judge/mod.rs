@@ -19,4 +19,4 @@ pub use ledger::{Append, LedgerFault, ledger};
 pub use line::{OutOfTurn, line};
 pub use overlaps::{Overlap, overlaps};
 pub use tokens::{TokenFault, tokens};
-pub use updates::{LostUpdate, Register, Write, lost_updates, registers};
+pub use updates::{LostUpdate, Register, Write, lost_updates, registers, registers_after};

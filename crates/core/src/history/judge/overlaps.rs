@@ -27,13 +27,14 @@ impl fmt::Display for Overlap {
     }
 }
 
-/// Every hold that began inside of another of its name, each with the one that lasted longest.
+/// Every hold that began inside of another of its name, each with the one that lasted longest. Whoever is killed before it says anything
+/// more was inside for no moment that others could have come in, but when it entered it was.
 pub fn overlaps(entries: &[Entry]) -> Vec<Overlap> {
     let mut longest: BTreeMap<String, Hold> = BTreeMap::new();
     let mut found = Vec::new();
     for hold in holds(entries) {
-        // A hold without a moment proves nothing.
-        if hold.ended <= hold.entered {
+        // Whoever heard of its lease after that was over was never inside for certain.
+        if hold.until.is_some_and(|until| until <= hold.entered) {
             continue;
         }
         match longest.get_mut(&hold.name) {
