@@ -17,7 +17,7 @@ impl Counter {
         &self.0
     }
 
-    /// What it says; one that isn't there or is empty says 0.
+    /// What it says; one that isn't there or is empty says 0, which its judge knows to be too little if it ever said more.
     pub(super) fn read(&self) -> io::Result<u64> {
         let mut text = String::new();
         match File::open(&self.0) {
@@ -25,7 +25,12 @@ impl Counter {
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error),
         };
-        Ok(text.trim().parse().unwrap_or(0))
+        match text.trim() {
+            "" => Ok(0),
+            number => {
+                number.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("no number: {number:?}")))
+            }
+        }
     }
 
     /// Writes it in place.
@@ -38,6 +43,8 @@ impl Counter {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     #[test]
@@ -48,5 +55,16 @@ mod tests {
         counter.write(1_000).expect("there is room");
         counter.write(7).expect("there is room");
         assert_eq!(counter.read().expect("it is there"), 7);
+    }
+
+    #[test]
+    fn what_is_no_number_is_an_error_and_not_nothing() {
+        let dir = tempfile::tempdir().expect("temp");
+        let counter = Counter::of(dir.path(), "count");
+        for (text, is_read) in [("", Some(0)), ("\n", Some(0)), ("\0\0\0", None), ("12 34", None), ("7x\n", None)] {
+            let mut file = File::create(counter.path()).expect("temp");
+            file.write_all(text.as_bytes()).expect("temp");
+            assert_eq!(counter.read().ok(), is_read, "{text:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What came of it: figures, what was broken, and what is to be thought of the file system.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -66,6 +67,8 @@ pub struct Ordeal {
     measured: Measured,
     /// The greatest token of all rounds.
     token_max: Option<u64>,
+    /// The greatest that was made of each number, of all rounds.
+    made_max: BTreeMap<String, judge::Write>,
 }
 
 impl Ordeal {
@@ -81,6 +84,7 @@ impl Ordeal {
             left_over,
             measured: Measured::default(),
             token_max: None,
+            made_max: BTreeMap::new(),
         }
     }
 
@@ -97,10 +101,11 @@ impl Ordeal {
         let broken = &mut self.broken;
         broken.overlaps += told(&mut broken.told, &judge::overlaps(entries));
         broken.out_of_turn += told(&mut broken.told, &judge::line(entries));
-        for register in judge::registers(entries) {
+        for register in judge::registers_after(&self.made_max, entries) {
             self.updates.taken += register.acknowledged;
             self.updates.refused += register.refused;
             broken.lost_updates += told(&mut broken.told, &register.lost);
+            self.made_max.extend(register.greatest.map(|greatest| (register.name, greatest)));
         }
         let mut with_earlier = entries.to_vec();
         if let Some(token) = self.token_max {
@@ -154,5 +159,26 @@ mod tests {
         ordeal.judge(&hold(31, 8), Vec::new());
         assert_eq!(ordeal.broken.tokens, 2, "a token of an earlier round was given again: {:?}", ordeal.broken);
         assert_eq!(ordeal.figures().holds, 4);
+    }
+
+    #[test]
+    fn numbers_go_on_from_round_to_round() {
+        let mut ordeal = ordeal();
+        let wrote = |at, seen| {
+            let deed = Deed::Wrote { register: "count".into(), token: None, seen, made: seen + 1, taken: true };
+            let [asked, entered, left] = hold(at, at);
+            [asked, entered, Entry { at: at + 1, who: at, deed }, left]
+        };
+        ordeal.judge(&wrote(1, 499), Vec::new());
+        ordeal.judge(&hold(11, 11), Vec::new());
+        ordeal.judge(&wrote(21, 500), Vec::new());
+        assert_eq!(ordeal.broken.count(), 0, "{:?}", ordeal.broken);
+        // Its file was emptied, or is gone, or has what was there before.
+        for (round, seen) in [(31, 0), (41, 1), (51, 500)] {
+            let before = ordeal.broken.lost_updates;
+            ordeal.judge(&wrote(round, seen), Vec::new());
+            assert_eq!(ordeal.broken.lost_updates, before + 1, "it was 501 in an earlier round: {:?}", ordeal.broken);
+        }
+        assert_eq!((ordeal.broken.count(), ordeal.updates.taken), (3, 5), "{:?}", ordeal.broken);
     }
 }
