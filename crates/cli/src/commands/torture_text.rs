@@ -42,13 +42,16 @@ impl Told<'_> {
             .map(|(many, one, several)| count(many, one, several))
             .collect();
         let early = if ordeal.interrupted { ", until it was interrupted" } else { "" };
+        let without = if self.locks { "" } else { " (without locks)" };
+        let mistrust = if system.is_trusted() { "" } else { ", but locks there CAN'T BE TRUSTED" };
         if !kinds.is_empty() {
-            let without = if self.locks { "" } else { " (without locks)" };
             format!("{place}: NOT SAFE{without}: {}", kinds.join(", "))
+        } else if ordeal.figures().holds == 0 {
+            format!("{place}: nothing was tried{without}: it was interrupted before that{mistrust}")
         } else if system.is_trusted() {
-            format!("{place}: every promise held{early}")
+            format!("{place}: every promise held{without}{early}")
         } else {
-            format!("{place}: every promise held among these processes{early}, but locks there CAN'T BE TRUSTED")
+            format!("{place}: every promise held among these processes{without}{early}{mistrust}")
         }
     }
 }
@@ -63,8 +66,8 @@ impl fmt::Display for Told<'_> {
             f,
             "processes",
             format!(
-                "{} for {lasted} s; {} killed, {} stopped and continued",
-                self.procs, figures.killed, figures.stopped
+                "{} for {lasted} s; {} killed and replaced, {} stopped and continued",
+                self.procs, ordeal.blows.killed, ordeal.blows.stopped
             ),
         )?;
         row(
@@ -125,7 +128,7 @@ impl Told<'_> {
 /// What killed runs have left, or this one could not remove.
 pub(super) fn left_over(ordeal: &Ordeal) -> impl Iterator<Item = String> + '_ {
     let paths = ordeal.left_over.iter().map(|path| clean(&path.to_string_lossy()));
-    paths.map(|path| format!("note: a run left this behind; it can be deleted: {path}"))
+    paths.map(|path| format!("note: a run left this behind; unless one is running there, it can be deleted: {path}"))
 }
 
 /// `p50 1.2 ms   p90 …`

@@ -1,16 +1,21 @@
 //! A directory in which processes are set against each other: made where they are to be tried, gone with everything in it when dropped.
 //!
-//! Its maker keeps it locked, so that one which was left by a killed process is known by its lock being free.
+//! Its maker keeps it locked, so that one which was left by a killed process is known by its lock being free. Between its making and its
+//! locking it is free, too, and through another mount it may look so for ever: one that showed life a minute ago is nobody's left-over.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use lokt_core::history::Entry;
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, mkdirat, open};
-use rustix::io::retry_on_intr;
+use rustix::fs::{
+    CWD, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, flock, fstat, futimens, mkdirat, open,
+};
+use rustix::io::{Errno, retry_on_intr};
 
 use super::payload::destroy;
 
@@ -22,12 +27,20 @@ const HISTORY: &str = "history.jsonl";
 /// Those who write to a directory while it is removed are gone soon, or it isn't removed.
 const REMOVALS_MAX: usize = 3;
 
+/// Whoever looks whether it is free keeps it locked for a moment, beside others who look.
+const LOCK_TRIES: usize = 100;
+const LOCK_AGAIN: Duration = Duration::from_millis(10);
+/// Of one that was left, nobody has shown life for so long; its maker does several times as often.
+const LEFT_SEC: i64 = 60;
+
 /// A directory of one's own.
 pub(crate) struct Arena {
     path: PathBuf,
     /// Keeps it locked.
-    _locked: OwnedFd,
+    locked: OwnedFd,
     history: Option<File>,
+    /// Somebody told something that was added to it.
+    has_history: bool,
     keep: bool,
 }
 
@@ -42,7 +55,7 @@ impl Arena {
             Ok((locked, history.transpose()?))
         });
         match made {
-            Ok((locked, history)) => Ok(Self { path, _locked: locked, history, keep }),
+            Ok((locked, history)) => Ok(Self { path, locked, history, has_history: false, keep }),
             Err(error) => {
                 let _ = destroy(&path);
                 Err(error)
@@ -52,8 +65,11 @@ impl Arena {
 
     fn lock(path: &Path) -> io::Result<OwnedFd> {
         let fd = open_dir(path)?;
-        // Where that can't be done, nothing is left to be known by it.
-        let _ = flock(&fd, FlockOperation::NonBlockingLockShared);
+        let mut tries = 0..LOCK_TRIES;
+        // Where that can't be done at all, nothing is left to be known by it.
+        while flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) && tries.next().is_some() {
+            thread::park_timeout(LOCK_AGAIN);
+        }
         Ok(fd)
     }
 
@@ -69,7 +85,23 @@ impl Arena {
 
     /// Adds to the history that is kept.
     pub(crate) fn keep(&mut self, entry: &Entry) -> io::Result<()> {
-        self.history.as_mut().map_or(Ok(()), |history| history.write_all(entry.encode().as_bytes()))
+        self.history.as_mut().map_or(Ok(()), |history| {
+            self.has_history |= !entry.deed.is_suffered();
+            history.write_all(entry.encode().as_bytes())
+        })
+    }
+
+    /// For those who can't see that it is locked.
+    pub(crate) fn show_life(&self) {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        // Where that can't be done, what is made in it shows the same.
+        let _ = futimens(&self.locked, &Timestamps { last_access: now, last_modification: now });
+    }
+
+    /// Done with it. One that was to be kept is, unless what it was made for failed before there was anything to be told. Is it kept?
+    pub(crate) fn close(mut self, was_done: bool) -> bool {
+        self.keep &= was_done || self.has_history;
+        self.keep
     }
 }
 
@@ -91,46 +123,103 @@ pub(crate) fn root_in(arena: &Path) -> PathBuf {
     arena.join(ROOT)
 }
 
-/// Those in `dir` that nobody keeps locked: whoever made them was killed, or kept them.
-pub(crate) fn left_over(dir: &Path) -> Vec<PathBuf> {
+/// Those in `dir` that nobody keeps locked, beside one's own: whoever made them was killed.
+pub(crate) fn left_over(dir: &Path, own: &Arena) -> Vec<PathBuf> {
+    // By the clock of the file system, which may be another machine's.
+    let Ok(now) = fstat(&own.locked) else { return Vec::new() };
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let names = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()));
-    let free = |path: &PathBuf| {
-        let fd = open_dir(path);
-        fd.is_ok_and(|fd| flock(fd, FlockOperation::NonBlockingLockExclusive).is_ok()) && !path.join(HISTORY).exists()
+    let is_left = |path: &PathBuf| {
+        let Ok(fd) = open_dir(path) else { return false };
+        let is_old = fstat(&fd).is_ok_and(|stat| now.st_mtime.saturating_sub(stat.st_mtime) >= LEFT_SEC);
+        is_old && flock(fd, FlockOperation::NonBlockingLockShared).is_ok() && !path.join(HISTORY).exists()
     };
-    names.map(|entry| entry.path()).filter(free).collect()
+    names.map(|entry| entry.path()).filter(is_left).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use lokt_core::history::Deed;
 
     use super::*;
 
+    fn make(dir: &Path, bits: u128, keep: bool) -> Arena {
+        Arena::make(dir, bits, keep).expect("a temp directory is writable")
+    }
+
+    /// As if nobody had shown life for so long.
+    fn age(path: &Path, sec: i64) {
+        let fd = open_dir(path).expect("it is there");
+        let then = Timespec { tv_sec: fstat(&fd).expect("it is there").st_mtime - sec, tv_nsec: 0 };
+        futimens(&fd, &Timestamps { last_access: then, last_modification: then }).expect("it is ours");
+    }
+
     #[test]
     fn an_arena_goes_with_everything_in_it_and_one_that_was_left_is_known() {
         let dir = tempfile::tempdir().expect("temp");
-        let arena = Arena::make(dir.path(), 7, false).expect("a temp directory is writable");
+        let (arena, own) = (make(dir.path(), 7, false), make(dir.path(), 8, false));
         fs::create_dir_all(root_in(arena.path()).join("locks")).expect("temp");
         fs::create_dir(arena.path().join("more")).expect("temp");
-        assert_eq!(left_over(dir.path()), Vec::<PathBuf>::new(), "somebody keeps it");
+        age(arena.path(), 2 * LEFT_SEC);
+        assert_eq!(left_over(dir.path(), &own), Vec::<PathBuf>::new(), "somebody keeps it");
         let path = arena.path().to_owned();
         drop(arena);
         assert!(!path.exists(), "nothing is left of it");
         fs::create_dir(&path).expect("temp");
-        assert_eq!(left_over(dir.path()), [path], "nobody keeps it");
+        assert_eq!(left_over(dir.path(), &own), Vec::<PathBuf>::new(), "whoever made it is about to lock it");
+        age(&path, 2 * LEFT_SEC);
+        assert_eq!(left_over(dir.path(), &own), [path], "nobody keeps it");
     }
 
     #[test]
     fn one_that_is_kept_is_not_called_left_over() {
         let dir = tempfile::tempdir().expect("temp");
-        let mut arena = Arena::make(dir.path(), 7, true).expect("a temp directory is writable");
-        let entry = Entry { at: 7, who: 1, deed: Deed::Killed };
+        let (mut arena, own) = (make(dir.path(), 7, true), make(dir.path(), 8, false));
+        let entry = Entry { at: 7, who: 1, deed: Deed::Asked { name: "hot".into() } };
         arena.keep(&entry).expect("there is room");
         let path = arena.path().to_owned();
-        drop(arena);
+        assert!(arena.close(false), "something was told");
+        age(&path, 2 * LEFT_SEC);
         assert_eq!(fs::read_to_string(path.join(HISTORY)).expect("it is there"), entry.encode());
-        assert_eq!(left_over(dir.path()), Vec::<PathBuf>::new(), "somebody wanted it");
+        assert_eq!(left_over(dir.path(), &own), Vec::<PathBuf>::new(), "somebody wanted it");
+    }
+
+    #[test]
+    fn one_that_is_looked_at_while_it_is_made_is_locked_all_the_same() {
+        let dir = tempfile::tempdir().expect("temp");
+        let path = dir.path().join("arena");
+        fs::create_dir(&path).expect("temp");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // Others look all the time.
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let fd = open_dir(&path).expect("it is there");
+                        let _ = flock(fd, FlockOperation::NonBlockingLockShared);
+                    }
+                });
+            }
+            let is_locked = (0..200).all(|_| {
+                let _locked = Arena::lock(&path).expect("it is there");
+                let other = open_dir(&path).expect("it is there");
+                flock(other, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert!(is_locked, "whoever looks sees that somebody keeps it");
+        });
+    }
+
+    #[test]
+    fn one_whose_maker_shows_life_looks_young_to_those_who_can_not_see_its_lock() {
+        let dir = tempfile::tempdir().expect("temp");
+        let (arena, own) = (make(dir.path(), 7, false), make(dir.path(), 8, false));
+        age(arena.path(), 2 * LEFT_SEC);
+        flock(&arena.locked, FlockOperation::Unlock).expect("it is ours");
+        assert_eq!(left_over(dir.path(), &own), [arena.path()], "nothing tells that somebody lives");
+        arena.show_life();
+        assert_eq!(left_over(dir.path(), &own), Vec::<PathBuf>::new(), "it was used a moment ago");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lokt_core::history::{Deed, Entry, Figures, Measured, judge};
 
 use crate::doctor::FileSystem;
+use crate::error::Error;
 
 /// So many of a kind in one round, and so many of all, are told in words.
 const TOLD_MAX: usize = 5;
@@ -45,6 +46,15 @@ pub struct Updates {
     pub refused: u64,
 }
 
+/// What was done to the processes while they fought. Those that are put down when a round ends aren't counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Blows {
+    /// How many were killed, and replaced by others.
+    pub killed: u64,
+    /// How often one was stopped, and continued; one that was killed meanwhile isn't counted here.
+    pub stopped: u64,
+}
+
 /// What came of a torture.
 #[derive(Debug)]
 pub struct Ordeal {
@@ -56,10 +66,12 @@ pub struct Ordeal {
     pub interrupted: bool,
     /// What was broken.
     pub broken: Broken,
-    /// The first errors of processes that went on; where locks work there are none.
+    /// What ended it early, and the first errors of processes that went on; where locks work there are none.
     pub errors: Vec<String>,
     /// What was written.
     pub updates: Updates,
+    /// What was done to them.
+    pub blows: Blows,
     /// Where everything was left, if that was asked for.
     pub kept: Option<PathBuf>,
     /// Directories that can be deleted: of earlier ones that were killed, or its own where it could not be removed.
@@ -80,6 +92,7 @@ impl Ordeal {
             broken: Broken::default(),
             errors: Vec::new(),
             updates: Updates::default(),
+            blows: Blows::default(),
             kept,
             left_over,
             measured: Measured::default(),
@@ -91,6 +104,18 @@ impl Ordeal {
     /// How much was done, and how fast.
     pub fn figures(&self) -> Figures {
         self.measured.figures()
+    }
+
+    /// What ended it early, beside what was broken.
+    pub(super) fn ended_by(&mut self, trouble: &Error) {
+        self.errors.insert(0, trouble.to_string());
+        self.errors.truncate(TOLD_MAX);
+    }
+
+    /// What was done in one more round.
+    pub(super) fn count(&mut self, blows: Blows) {
+        self.blows.killed += blows.killed;
+        self.blows.stopped += blows.stopped;
     }
 
     /// Judges one more round.

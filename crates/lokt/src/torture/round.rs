@@ -9,6 +9,7 @@ use lokt_core::history::{Deed, Entry};
 use super::Torture;
 use super::dice::Dice;
 use super::nemesis::{self, Blow};
+use super::ordeal::Blows;
 use super::worker::{ODDITY, Orders, TROUBLE};
 use crate::error::{Error, ErrorKind};
 use crate::sys::arena::Arena;
@@ -21,6 +22,12 @@ use crate::wait::Alarm;
 const LOOK_NS: u64 = 100_000_000;
 /// How long after its time a process may take to end by itself: it may wait for somebody who was stopped.
 const ENDING_NS: u64 = 5_000_000_000;
+
+/// So many errors of a round are remembered.
+const ODDITIES_MAX: usize = 5;
+/// After so many errors of each process in a row, nobody gets on any more: their directory or its mount is gone, or the disk is broken. A
+/// process pauses after each, so that this takes a second.
+const ERRORS_MAX: usize = 50;
 
 /// What to do about an error that says nothing about locks.
 pub(super) const MEND: &str =
@@ -37,8 +44,11 @@ pub(super) struct Round<'a> {
     arena: &'a mut Arena,
     entries: Vec<Entry>,
     /// What nobody can go on after.
-    trouble: Option<String>,
+    trouble: Option<Error>,
     oddities: Vec<String>,
+    /// Errors since somebody was answered.
+    errors_in_a_row: usize,
+    blows: Blows,
 }
 
 /// What was told in a round.
@@ -47,6 +57,9 @@ pub(super) struct History {
     /// Errors that don't happen where locks work.
     pub(super) oddities: Vec<String>,
     pub(super) interrupted: bool,
+    /// What ended it early. What was told before that is as true as ever.
+    pub(super) trouble: Option<Error>,
+    pub(super) blows: Blows,
 }
 
 /// One of the processes, in its present life.
@@ -78,6 +91,8 @@ impl<'a> Round<'a> {
             entries: Vec::new(),
             trouble: None,
             oddities: Vec::new(),
+            errors_in_a_row: 0,
+            blows: Blows::default(),
         })
     }
 
@@ -88,8 +103,26 @@ impl<'a> Round<'a> {
         born: &mut u64,
         alarm: &mut dyn Alarm,
         tell: &mut dyn FnMut(),
-    ) -> Result<History, Error> {
+    ) -> History {
         let mut workers = Vec::new();
+        let fought = self.set_on(&mut workers, dice, born, alarm, tell);
+        let mut interrupted = self.or_trouble(fought);
+        // Whatever happened, nobody is left, and what they told is heard.
+        let ended = self.end(workers, interrupted, alarm);
+        interrupted |= self.or_trouble(ended);
+        let Self { entries, oddities, trouble, blows, .. } = self;
+        History { entries, oddities, interrupted, trouble, blows }
+    }
+
+    /// Sets them on each other, and strikes them, until the time is over. True: the alarm went off.
+    fn set_on(
+        &mut self,
+        workers: &mut Vec<Worker>,
+        dice: &mut Dice,
+        born: &mut u64,
+        alarm: &mut dyn Alarm,
+        tell: &mut dyn FnMut(),
+    ) -> Result<bool, Error> {
         for index in 0..self.torture.procs {
             workers.push(self.start(self.places[index % self.places.len()].clone(), dice, born)?);
         }
@@ -99,7 +132,7 @@ impl<'a> Round<'a> {
         while monotonic_ns() < self.until && self.trouble.is_none() && !interrupted {
             let next_end = workers.iter().filter_map(|worker| worker.stopped_until).min().unwrap_or(u64::MAX);
             interrupted = self.listen(next_blow.min(next_end).min(self.until), alarm)?;
-            self.go_on(&mut workers, monotonic_ns())?;
+            self.go_on(workers, monotonic_ns())?;
             if monotonic_ns() >= next_blow {
                 let (victim, blow) = nemesis::choose(dice, workers.len());
                 self.strike(&mut workers[victim], blow, dice, born)?;
@@ -107,16 +140,25 @@ impl<'a> Round<'a> {
             }
             // Every line that is told wakes us: it would cost more than what is tried to look after each.
             if monotonic_ns() >= next_look {
-                self.look(&mut workers)?;
+                self.look(workers)?;
                 next_look = monotonic_ns() + LOOK_NS;
                 tell();
             }
         }
-        interrupted |= self.end(workers, interrupted, alarm)?;
-        match self.trouble {
-            Some(why) if !interrupted => Err(Error::new(ErrorKind::Io, why).hint(MEND)),
-            _ => Ok(History { entries: self.entries, oddities: self.oddities, interrupted }),
-        }
+        Ok(interrupted)
+    }
+
+    /// Did the alarm go off?
+    fn or_trouble(&mut self, went_off: Result<bool, Error>) -> bool {
+        went_off.unwrap_or_else(|error| {
+            self.give_up(error);
+            false
+        })
+    }
+
+    /// Nobody can go on after this. The first of them is the reason.
+    fn give_up(&mut self, why: Error) {
+        self.trouble.get_or_insert(why);
     }
 
     fn start(&self, place: PathBuf, dice: &mut Dice, born: &mut u64) -> Result<Worker, Error> {
@@ -132,16 +174,17 @@ impl<'a> Round<'a> {
     }
 
     /// Writes down what was done to somebody.
-    fn note(&mut self, who: u64, deed: Deed) -> Result<(), Error> {
-        self.add(Entry { at: monotonic_ns(), who, deed })
+    fn note(&mut self, who: u64, deed: Deed) {
+        self.add(Entry { at: monotonic_ns(), who, deed });
     }
 
     /// Adds it to the history, and leaves it to whoever asked for that, with the times that a verdict speaks of.
-    fn add(&mut self, entry: Entry) -> Result<(), Error> {
+    fn add(&mut self, entry: Entry) {
         let entry = since(self.began, entry);
-        self.arena.keep(&entry).map_err(|error| self.cant("keep what was told by", error))?;
+        if let Err(error) = self.arena.keep(&entry) {
+            self.give_up(self.cant("keep what was told by", error));
+        }
         self.entries.push(entry);
-        Ok(())
     }
 
     fn strike(&mut self, worker: &mut Worker, blow: Blow, dice: &mut Dice, born: &mut u64) -> Result<(), Error> {
@@ -149,10 +192,11 @@ impl<'a> Round<'a> {
             Blow::Kill => {
                 self.kill(worker)?;
                 *worker = self.start(worker.place.clone(), dice, born)?;
+                self.blows.killed += 1;
             }
             Blow::Stop(_) if worker.stopped_until.is_some() => {}
             Blow::Stop(ns) => {
-                self.note(worker.who, Deed::Stopped)?;
+                self.note(worker.who, Deed::Stopped);
                 worker.beast.stop().map_err(|error| self.cant("stop", error))?;
                 worker.stopped_until = Some(monotonic_ns() + ns);
             }
@@ -162,7 +206,7 @@ impl<'a> Round<'a> {
 
     fn kill(&mut self, worker: &mut Worker) -> Result<(), Error> {
         worker.beast.kill().map_err(|error| self.cant("kill", error))?;
-        self.note(worker.who, Deed::Killed)?;
+        self.note(worker.who, Deed::Killed);
         Ok(())
     }
 
@@ -172,7 +216,8 @@ impl<'a> Round<'a> {
             if worker.stopped_until.is_some_and(|until| until <= now) {
                 worker.stopped_until = None;
                 worker.beast.go_on().map_err(|error| self.cant("continue", error))?;
-                self.note(worker.who, Deed::Continued)?;
+                self.note(worker.who, Deed::Continued);
+                self.blows.stopped += 1;
             }
         }
         Ok(())
@@ -190,7 +235,8 @@ impl<'a> Round<'a> {
             {
                 // It may have said why.
                 self.hear()?;
-                self.trouble.get_or_insert_with(|| format!("process {} ended by itself: {how}", worker.who));
+                let why = format!("process {} ended by itself: {how}", worker.who);
+                self.give_up(Error::new(ErrorKind::Io, why).hint(MEND));
             }
         }
         Ok(())
@@ -209,20 +255,35 @@ impl<'a> Round<'a> {
         let lines = self.herd.lines().map_err(|error| self.cant("listen to", error))?;
         for line in String::from_utf8_lossy(&lines).lines() {
             if let Some(why) = line.strip_prefix(ODDITY) {
-                self.oddities.push(why.to_owned());
+                self.err(why);
                 continue;
             }
             match (line.strip_prefix(TROUBLE), Entry::parse(line)) {
-                (Some(why), _) => {
-                    self.trouble.get_or_insert_with(|| why.to_owned());
+                (Some(why), _) => self.give_up(Error::new(ErrorKind::Io, why).hint(MEND)),
+                (None, Ok(entry)) => {
+                    if matches!(entry.deed, Deed::Wrote { .. } | Deed::GaveUp { .. }) {
+                        self.errors_in_a_row = 0;
+                    }
+                    self.add(entry);
                 }
-                (None, Ok(entry)) => self.add(entry)?,
                 (None, Err(error)) => {
-                    self.trouble.get_or_insert_with(|| format!("a process told something else: {error}: {line}"));
+                    let why = format!("a process told something else: {error}: {line}");
+                    self.give_up(Error::new(ErrorKind::Io, why).hint(MEND));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Somebody told of an error and goes on.
+    fn err(&mut self, why: &str) {
+        if self.oddities.len() < ODDITIES_MAX {
+            self.oddities.push(why.to_owned());
+        }
+        self.errors_in_a_row += 1;
+        if self.errors_in_a_row >= ERRORS_MAX * self.torture.procs {
+            self.give_up(Error::new(ErrorKind::Io, format!("nobody gets on any more: {why}")).hint(MEND));
+        }
     }
 
     /// Sees to it that nobody is left: they end by themselves, or are killed. True: the alarm went off meanwhile.
@@ -241,7 +302,9 @@ impl<'a> Round<'a> {
             workers = running;
         }
         for worker in &mut workers {
-            self.kill(worker)?;
+            if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none() {
+                self.kill(worker)?;
+            }
         }
         // What they told before their end is in the pipe, and nothing comes after it.
         self.hear()?;

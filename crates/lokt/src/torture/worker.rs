@@ -38,7 +38,7 @@ const OVERSLEEPS: u64 = 40;
 /// Longer than this nobody waits in line.
 const WAIT_MS: (u64, u64) = (20, 1_500);
 
-/// Before a root that could not be opened is tried again.
+/// After an error, before anything is tried again: what is broken stays so for a while, and others are to be heard meanwhile.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Lines that are no entries: what went wrong, and nobody can go on; what went wrong in a way in which it never does while locks work.
@@ -146,6 +146,7 @@ impl<'a> Worker<'a> {
             match self.round() {
                 Err(Trouble::Failed(error)) if !is_final(&error) => {
                     tell_trouble(ODDITY, &error).map_err(|_| Trouble::Unheard)?;
+                    thread::park_timeout(AGAIN);
                 }
                 done => done?,
             }
@@ -166,8 +167,9 @@ impl<'a> Worker<'a> {
         if self.orders.without_locks {
             self.tell(Deed::Asked { name: name.clone() })?;
             self.tell(Deed::Entered { name: name.clone(), token: None, until: None })?;
-            self.update(&name)?;
+            let done = self.update(&name);
             self.tell(Deed::Left { name })?;
+            done?;
         } else {
             self.lock(name)?;
         }
