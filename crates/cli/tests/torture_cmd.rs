@@ -1,5 +1,6 @@
 //! `lokt torture`: it says whether a directory is safe for locks, finds locks that don't work, and leaves nothing behind.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -134,6 +135,12 @@ fn locks_that_do_not_lock_are_condemned() {
     nothing_is_left_in(dir.path());
 }
 
+/// As if nobody had made anything in it for a long time.
+fn long_ago(dir: &Path) {
+    let aged = File::open(dir).and_then(|dir| dir.set_modified(SystemTime::UNIX_EPOCH));
+    aged.expect("it is ours");
+}
+
 #[test]
 fn on_bindfs_it_holds_from_one_side_and_is_not_trusted() {
     let _ring = ring();
@@ -143,6 +150,15 @@ fn on_bindfs_it_holds_from_one_side_and_is_not_trusted() {
     let said =
         said.says("that was tried", "and that it isn't so for all was shown").says("hint: set LOKT_ROOT", "a way out");
     assert!(said.stdout.contains("fuse"), "the file system is named{said}");
+    // From here one that goes on behind the mount looks like one that was left.
+    let other = seen.real().join(".lokt-torture-other");
+    fs::create_dir(&other).expect("temp");
+    long_ago(&other);
+    let said = torture(&seen.bound(), "--seconds 3 --procs 3").run().exits(11, "the same again");
+    assert_eq!(said.stderr, "", "nobody is told to delete it");
+    let said = torture(&seen.real(), "--seconds 3 --procs 3").run().exits(0, "beside it locks work");
+    said.notes("a run left this behind", "and there it is told");
+    fs::remove_dir(&other).expect("it is empty");
     nothing_is_left_in(&seen.real());
 }
 
@@ -296,8 +312,7 @@ fn one_that_is_killed_leaves_no_process_and_disturbs_nobody() {
     let next = torture(dir.path(), "--seconds 3s --procs 2").run().exits(0, "the next one isn't disturbed");
     assert_eq!(next.stderr, "", "so shortly after it might belong to one that lives");
     let left = fs::canonicalize(&left[0]).expect("it is there");
-    let long_ago = File::open(&left).and_then(|dir| dir.set_modified(SystemTime::UNIX_EPOCH));
-    long_ago.expect("it is ours");
+    long_ago(&left);
     let next = torture(dir.path(), "--seconds 3s --procs 2").run().exits(0, "a later one isn't disturbed either");
     let told = "a run left this behind; unless one is running there, it can be deleted: ";
     next.notes(&format!("{told}{}", left.display()), "it is told");
@@ -339,6 +354,21 @@ fn a_full_disk_is_an_error_and_no_verdict() {
     assert!(json["message"].as_str().is_some_and(|text| text.contains("No space left")), "it says why: {json}");
 }
 
+/// How often somebody who asked and was not answered waited 20 ms before it asked again, and how often it asked again.
+fn pauses_after_errors(arena: &Path) -> (usize, usize) {
+    let history = fs::read_to_string(arena.join("history.jsonl")).expect("it is there");
+    let mut asked: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut gaps = Vec::new();
+    for entry in history.lines().filter_map(|line| Entry::parse(line).ok()) {
+        match entry.deed {
+            Deed::Asked { .. } => gaps.extend(asked.insert(entry.who, entry.at).map(|before| entry.at - before)),
+            Deed::Entered { .. } | Deed::GaveUp { .. } => drop(asked.remove(&entry.who)),
+            _ => {}
+        }
+    }
+    (gaps.iter().filter(|gap| **gap >= 20_000_000).count(), gaps.len())
+}
+
 #[test]
 fn one_whose_root_is_deleted_ends_soon_and_says_where_the_rest_is_kept() {
     let _ring = ring();
@@ -354,6 +384,8 @@ fn one_whose_root_is_deleted_ends_soon_and_says_where_the_rest_is_kept() {
     assert!(json["message"].as_str().is_some_and(|text| text.starts_with("nobody gets on any more: ")), "{json}");
     let kept = format!("; what was told by then is kept in {}", arena.display());
     assert!(json["hint"].as_str().is_some_and(|text| text.ends_with(&kept)), "{kept:?} {json}");
+    let (pauses, errors) = pauses_after_errors(&arena);
+    assert!(errors > 30 && pauses > errors / 2, "whoever errs pauses before it asks again: {pauses} of {errors}");
     assert_eq!(processes_in(dir.path()), Vec::<PathBuf>::new(), "no process is left");
 }
 

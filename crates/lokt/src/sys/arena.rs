@@ -49,7 +49,7 @@ impl Arena {
     pub(crate) fn make(dir: &Path, bits: u128, keep: bool) -> io::Result<Self> {
         let path = dir.join(format!("{PREFIX}{bits:032x}"));
         mkdirat(CWD, &path, Mode::from_raw_mode(0o700))?;
-        let made = Self::lock(&path).and_then(|locked| {
+        let made = Self::lock(&path, &mut || thread::park_timeout(LOCK_AGAIN)).and_then(|locked| {
             let mut options = OpenOptions::new();
             let history = keep.then(|| options.create_new(true).append(true).mode(0o600).open(path.join(HISTORY)));
             Ok((locked, history.transpose()?))
@@ -63,12 +63,13 @@ impl Arena {
         }
     }
 
-    fn lock(path: &Path) -> io::Result<OwnedFd> {
+    /// `pause` is what is done between two tries.
+    fn lock(path: &Path, pause: &mut dyn FnMut()) -> io::Result<OwnedFd> {
         let fd = open_dir(path)?;
         let mut tries = 0..LOCK_TRIES;
         // Where that can't be done at all, nothing is left to be known by it.
         while flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) && tries.next().is_some() {
-            thread::park_timeout(LOCK_AGAIN);
+            pause();
         }
         Ok(fd)
     }
@@ -139,8 +140,6 @@ pub(crate) fn left_over(dir: &Path, own: &Arena) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use lokt_core::history::Deed;
 
     use super::*;
@@ -191,25 +190,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp");
         let path = dir.path().join("arena");
         fs::create_dir(&path).expect("temp");
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            // Others look all the time.
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while !is_over.load(Ordering::Relaxed) {
-                        let fd = open_dir(&path).expect("it is there");
-                        let _ = flock(fd, FlockOperation::NonBlockingLockShared);
-                    }
-                });
-            }
-            let is_locked = (0..200).all(|_| {
-                let _locked = Arena::lock(&path).expect("it is there");
-                let other = open_dir(&path).expect("it is there");
-                flock(other, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
-            });
-            is_over.store(true, Ordering::Relaxed);
-            assert!(is_locked, "whoever looks sees that somebody keeps it");
-        });
+        let look = || {
+            let fd = open_dir(&path).expect("it is there");
+            flock(&fd, FlockOperation::NonBlockingLockShared).map(|()| fd)
+        };
+        let mut others = vec![look().expect("it is free"), look().expect("whoever looks disturbs nobody who looks")];
+        let _locked = Arena::lock(&path, &mut || drop(others.pop())).expect("it is there");
+        assert_eq!(others.len(), 0, "it was tried until nobody looked");
+        assert!(look().is_err(), "whoever looks sees that somebody keeps it");
     }
 
     #[test]

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_do_nothing_but_err_end_it_and_are_not_all_remembered() {
+    fn processes_that_do_nothing_but_err_end_it() {
         let worker = |_: &Path, _: &Orders| shell("while :; do echo '?open hot.json: Stale file handle' || exit; done");
         let error = tortured(60 * MINUTE, &worker, &Cell::new(NEVER)).expect_err("nothing can be said about locks");
         assert_eq!(error.to_string(), "nobody gets on any more: open hot.json: Stale file handle");
