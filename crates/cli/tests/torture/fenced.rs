@@ -1,6 +1,7 @@
 //! Conducts those who write late: one of three stands still after it has read, until its lease is over and another has written, and then
 //! goes on and writes.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -24,32 +25,46 @@ pub(crate) const CARELESS: [&str; 2] = ["fenced/without tokens", "fenced/lease, 
 /// Registers behind a token.
 pub(crate) const CAREFUL: [&str; 3] = ["fenced/with tokens", "fenced/lokt publish", "fenced/lokt lease fence publish"];
 
-/// Runs both until the time is over.
-pub(crate) fn conduct(traffic: &Traffic<'_>) {
+/// Who they are, and the register that the last of them wrote to.
+pub(crate) const PAIRS: [(&str, &str); 2] = [("fenced-lock", "fenced-plain"), ("fenced-lease", "fenced-lease-plain")];
+
+/// Runs those of one kind until the time is over.
+pub(crate) fn conduct(traffic: &Traffic<'_>, kind: &str, register: &str) {
+    let dir = &traffic.scene.dir;
+    let mut children: Vec<Child> = Vec::new();
+    let sleeper = traffic.someone();
     std::thread::scope(|scope| {
-        for (kind, register) in [("fenced-lock", "fenced-plain"), ("fenced-lease", "fenced-lease-plain")] {
-            scope.spawn(move || conduct_one(traffic, kind, register));
+        for rival in 0..RIVALS {
+            let who = if rival == 0 { sleeper } else { traffic.someone() };
+            let mut words = worker_words(traffic, "fenced", who, &history(traffic, kind, rival), kind);
+            words.push(format!("sleeps={}", u8::from(rival == 0)));
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL"]).args(&words).env(MARK, dir);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+            let mut child = command.spawn().expect("a process can be started");
+            let stderr = child.stderr.take().expect("it is piped");
+            children.push(child);
+            scope.spawn(move || {
+                for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                    traffic.hear(who, &String::from_utf8_lossy(&line));
+                }
+            });
+        }
+        lead(traffic, &mut children[0], sleeper, register);
+        for child in &mut children {
+            let _ = child.wait();
         }
     });
 }
 
-fn conduct_one(traffic: &Traffic<'_>, kind: &str, register: &str) {
+/// Continues the first of them whenever it has stood still for long enough.
+fn lead(traffic: &Traffic<'_>, first: &mut Child, sleeper: u64, register: &str) {
     let dir = &traffic.scene.dir;
-    let mut children: Vec<Child> = Vec::new();
-    let sleeper = traffic.someone();
-    for rival in 0..RIVALS {
-        let who = if rival == 0 { sleeper } else { traffic.someone() };
-        let mut words = worker_words(traffic, "fenced", who, &history(traffic, kind, rival), kind);
-        words.push(format!("sleeps={}", u8::from(rival == 0)));
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).env(MARK, dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        children.push(command.spawn().expect("this program can be run"));
-    }
-    let process = Relative::of(i64::from(children[0].id()));
+    let process = Relative::of(i64::from(first.id()));
     let scribe = Scribe::new(&dir.join("history/conductor.jsonl"), sleeper).expect("a history can be written");
     let register = dir.join("registers").join(register);
     let value = || std::fs::read_to_string(&register).unwrap_or_default();
-    while children[0].try_wait().expect("it is our child").is_none() {
+    while first.try_wait().expect("it is our child").is_none() {
         if stands_still(process.pid) {
             let before = value();
             // Nobody can write while its lease lasts, so that is over when somebody has.
@@ -58,9 +73,6 @@ fn conduct_one(traffic: &Traffic<'_>, kind: &str, register: &str) {
             scribe.write_at(now_ns(), Deed::Continued);
         }
         pause(Duration::from_millis(5));
-    }
-    for mut child in children {
-        let _ = child.wait();
     }
 }
 

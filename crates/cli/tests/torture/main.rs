@@ -12,36 +12,43 @@
 //! | `nemesis/` | what is done to them |
 //! | `fenced`, `peers` | late writers with and without tokens; other locks under the same load |
 //! | `validate/` | what must be true |
-//! | `report` | what is said about it |
+//! | `report`, `excerpt` | what is said about it |
+//! | `watch`, `roll`, `ours` | that it ends, whatever happens, and leaves nothing behind |
+//! | `rehearsal` | this program, tried on itself |
 //!
 //! A seed gives the same choices, not the same run: processes are scheduled as the machine likes.
 
+mod excerpt;
 mod fenced;
 mod nemesis;
 mod options;
+mod ours;
 mod peers;
+mod rehearsal;
 mod report;
+mod roll;
 mod scene;
 mod traffic;
 mod validate;
+mod watch;
 mod worker;
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use lokt_testkit::guarding::Relative;
+use lokt_core::history::Entry;
 use lokt_testkit::scribe;
 use lokt_testkit::storm::new_seed;
 use lokt_testkit::swarm::{now_ms, pause, wait_until};
 
+use self::excerpt::excerpts;
 use self::options::{Wish, parse};
+use self::ours::{end, end_until, ours};
 use self::peers::{Outcome, PEERS, Peer};
-use self::report::{Account, result, say, verdict};
-use self::scene::{MARK, Scene};
+use self::report::{Account, again, complain, result, say, verdict};
+use self::scene::Scene;
 use self::traffic::{LOAD, Traffic};
 use self::validate::Check;
 
@@ -59,8 +66,15 @@ fn main() -> ExitCode {
     if words.first().is_some_and(|word| word == "--worker") {
         return worker::run(&words[1..]);
     }
+    if let [word, dir, seconds, seed, dynamic] = words.as_slice()
+        && word == "--inside"
+    {
+        let number = |text: &String| text.parse().expect("it is a number");
+        let well = torture(Path::new(dir), number(seconds), number(seed), dynamic);
+        return if well { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let well = match parse(words) {
-        Ok(Wish::Run { seconds, seed }) => torture(seconds, seed.unwrap_or_else(new_seed)),
+        Ok(Wish::Run { seconds, seed }) => watch::over(seconds, seed.unwrap_or_else(new_seed)),
         Ok(Wish::Judge(dir)) => judge(&dir),
         Ok(Wish::List) => {
             say("torture: test\n\n1 test, 0 benchmarks");
@@ -71,106 +85,99 @@ fn main() -> ExitCode {
             true
         }
         Err(why) => {
-            report::complain(&why);
+            complain(&why);
             false
         }
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs everything and judges it.
-fn torture(seconds: u64, seed: u64) -> bool {
-    say(&format!("\nseed {seed}, {seconds} seconds"));
-    let scene = Scene::new(seed);
-    say(&format!("in {}", scene.dir.display()));
+/// Runs everything below `dir` and judges it. `dynamic` is the command with shared libraries.
+fn torture(dir: &Path, seconds: u64, seed: u64, dynamic: &str) -> bool {
+    let scene = Scene::new(dir, dynamic);
     let began_ms = now_ms();
     let moves = Check::holds("the moved clock is moved", scene.clock_moves(), "a hold taken by it ends when others do");
     let storm_secs = seconds.saturating_sub(AFTERMATH_SECS).max(5);
     let traffic = Traffic::new(&scene, seed, now_ms() + 1_000 * storm_secs);
     let (peers, hung) = rage(&traffic, seconds);
     pause(BRIEF_LEASES);
-    let entries = scribe::read(&scene.dir.join("history"));
+    let entries = scribe::read(&dir.join("history"));
     let mut checks = vec![moves, Check::new("every process ended by itself", hung)];
-    checks.push(Check::new("nothing panicked", traffic.complaints()));
+    checks.push(Check::new("nothing panicked", [traffic.complaints(), traffic.roll.panicked()].concat()));
     checks.push(Check::new("the history is whole", entries.as_ref().err()));
     let entries = entries.unwrap_or_default();
-    let troubles = nemesis::troubles::counts(&scene.dir);
+    let troubles = nemesis::troubles::counts(dir);
     checks.extend(validate::history(&entries));
+    checks.extend(validate::freezes::check(dir, &entries));
     checks.extend(validate::planted::check(&entries));
     checks.extend(validate::peers(&peers));
     checks.extend(validate::nemesis(&troubles));
     checks.extend(validate::state::check(&scene, &entries));
+    checks.extend(rehearsal::check(dir, seed));
     let account = Account { entries: &entries, troubles, peers: &peers, lives: traffic.lives() };
     let text = format!("{}{}", account.text(), verdict(&checks));
     say(&text);
     nemesis::tally(&account.troubles);
-    report::file(&scene.dir.join("report"), &text);
+    report::file(&dir.join("report"), &text);
     let well = result(&checks, (now_ms() - began_ms) / 1_000);
-    if well {
-        let _ = fs::remove_dir_all(&scene.dir);
-    } else {
-        say(&format!("seed {seed}; everything is kept in {}", scene.dir.display()));
-        say("the same choices again:");
-        say(&format!("  cargo test -p lokt-cli --features long --test torture -- --seconds {seconds} --seed {seed}"));
-        say("the same history judged again:");
-        say(&format!("  cargo test -p lokt-cli --features long --test torture -- --judge {}", scene.dir.display()));
+    if !well {
+        say(&history_of(&checks, dir));
+        say(&again(dir, seconds, seed));
     }
     well
+}
+
+/// What the histories, also those of the other locks, have about whatever was found.
+fn history_of(checks: &[Check], dir: &Path) -> String {
+    let dirs = PEERS.iter().map(|peer| peer.history(dir)).chain([dir.join("history")]);
+    let entries: Vec<Entry> = dirs.flat_map(|dir| scribe::read(&dir).unwrap_or_default()).collect();
+    excerpts(checks.iter().flat_map(Check::told), &entries)
 }
 
 /// All at once. Gives what became of the other locks, and who had to be ended.
 fn rage(traffic: &Traffic<'_>, seconds: u64) -> (Vec<(&'static Peer, Outcome)>, Vec<String>) {
     let slice = Duration::from_millis((seconds * 1_000 / 15).min(SLICE_MS_MAX));
+    let (dir, roll) = (&traffic.scene.dir, &traffic.roll);
     let mut hung = Vec::new();
     let outcomes = thread::scope(|scope| {
         for slot in 0..LOAD.len() {
-            scope.spawn(move || traffic.live(slot));
+            roll.start(scope, format!("slot {slot:02}"), move || traffic.live(slot));
         }
-        scope.spawn(|| nemesis::haunt(traffic, traffic.dice(u64::MAX - 1)));
-        scope.spawn(|| nemesis::mess::make_a_mess(traffic, traffic.dice(u64::MAX - 2)));
-        scope.spawn(|| nemesis::disk::fill(traffic, traffic.dice(u64::MAX - 3)));
-        scope.spawn(|| fenced::conduct(traffic));
-        let peers = scope.spawn(move || PEERS.iter().map(|peer| (peer, peer.run(traffic, slice))).collect());
+        roll.start(scope, "killing", || nemesis::haunt(traffic, traffic.dice(u64::MAX - 1)));
+        roll.start(scope, "the mess", || nemesis::mess::make_a_mess(traffic, traffic.dice(u64::MAX - 2)));
+        roll.start(scope, "filling the disk", || nemesis::disk::fill(traffic, traffic.dice(u64::MAX - 3)));
+        roll.start(scope, "freezing", || nemesis::freezes::freeze(traffic, traffic.dice(u64::MAX - 4)));
+        for (kind, register) in fenced::PAIRS {
+            roll.start(scope, kind, move || fenced::conduct(traffic, kind, register));
+        }
+        let peers = || PEERS.iter().map(|peer| (peer, peer.run(traffic, slice))).collect();
+        let peers = roll.start(scope, "other locks", peers);
         let left_ms = traffic.ends_ms.saturating_sub(now_ms());
-        let all_done = || traffic.done.load(Ordering::SeqCst) == LOAD.len() as u64;
-        if !wait_until(Duration::from_millis(left_ms) + LAST_WAIT, all_done) {
-            hung.extend(ours(&traffic.scene.dir).into_iter().map(|(_, words)| format!("it had to be ended: {words}")));
+        if !wait_until(Duration::from_millis(left_ms) + LAST_WAIT, || roll.is_empty()) {
+            hung.extend(roll.at_work().into_iter().map(|part| format!("it hung: {part}")));
+            hung.extend(ours(dir).into_iter().map(|(_, words)| format!("it had to be ended: {words}")));
             // Nothing may be left behind, whatever is wrong.
-            while !wait_until(Duration::from_millis(200), all_done) {
-                end_ours(&traffic.scene.dir);
+            if !end_until(dir, || roll.is_empty()) {
+                give_up(traffic, &hung);
             }
         }
-        peers.join().expect("it doesn't panic")
+        peers.join().ok().flatten().unwrap_or_default()
     });
-    let gone = wait_until(LAST_WAIT, || ours(&traffic.scene.dir).is_empty());
-    if !gone {
-        hung.extend(ours(&traffic.scene.dir).into_iter().map(|(_, words)| format!("it was left behind: {words}")));
-        end_ours(&traffic.scene.dir);
+    if !wait_until(LAST_WAIT, || ours(dir).is_empty()) {
+        hung.extend(ours(dir).into_iter().map(|(_, words)| format!("it was left behind: {words}")));
+        end(dir);
     }
     (outcomes, hung)
 }
 
-/// Every process that a run started and that still lives, with its command line.
-fn ours(dir: &Path) -> Vec<(Relative, String)> {
-    let mark = format!("{MARK}={}", dir.display());
-    let own = i64::from(std::process::id());
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i64>().ok());
-    let is_ours = |pid: &i64| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        *pid != own && environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-    };
-    let with_words = |pid: i64| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        (Relative::of(pid), String::from_utf8_lossy(&words).replace('\0', " "))
-    };
-    pids.filter(is_ours).map(with_words).filter(|(process, _)| process.lives()).collect()
-}
-
-fn end_ours(dir: &Path) {
-    for (process, _) in ours(dir) {
-        process.kill();
+/// Somebody goes on although everything that it could wait for is gone. Nobody can join such a thread.
+#[expect(clippy::disallowed_methods, reason = "a thread that never ends keeps the program, and nothing else ends it")]
+fn give_up(traffic: &Traffic<'_>, hung: &[String]) -> ! {
+    for what in [hung, &traffic.complaints(), &traffic.roll.panicked()].concat() {
+        complain(&what);
     }
+    complain(&format!("without end, although all processes were killed: {:?}", traffic.roll.at_work()));
+    std::process::exit(1)
 }
 
 /// Judges a history that was kept.
@@ -180,8 +187,10 @@ fn judge(dir: &Path) -> bool {
     let mut checks = vec![Check::new("the history is whole", entries.as_ref().err())];
     let entries = entries.unwrap_or_default();
     checks.extend(validate::history(&entries));
+    checks.extend(validate::freezes::check(dir, &entries));
     checks.extend(validate::planted::check(&entries));
     let account = Account { entries: &entries, troubles: nemesis::troubles::counts(dir), peers: &[], lives: 0 };
     say(&format!("{}{}", account.text(), verdict(&checks)));
+    say(&history_of(&checks, dir));
     result(&checks, (now_ms() - began_ms) / 1_000)
 }

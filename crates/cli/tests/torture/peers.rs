@@ -5,8 +5,8 @@
 //! and again while its command goes on.
 
 use std::fs;
-use std::io::Read as _;
-use std::path::PathBuf;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use lokt_testkit::scribe::{self, Scribe};
 use lokt_testkit::swarm::{now_ms, pause, wait_until};
 use rustix::process::Signal;
 
-use crate::scene::{LOKT, MARK, Scene};
+use crate::scene::{LOKT, MARK};
 use crate::traffic::{Traffic, locked, worker_words};
 
 const RIVALS: usize = 4;
@@ -37,6 +37,8 @@ pub(crate) struct Peer {
     dir: &'static str,
     /// Two of its holders are inside at once, sooner or later.
     pub(crate) fails: bool,
+    /// Its holders get numbers that can't be trusted, sooner or later.
+    pub(crate) misnumbers: bool,
     words: fn(&str) -> Vec<String>,
 }
 
@@ -46,21 +48,24 @@ pub(crate) const PEERS: [Peer; 4] = [
         title: "lokt guard",
         dir: "peers/lokt",
         fails: false,
+        misnumbers: false,
         words: |_| owned(&[LOKT, "guard", "x", "--timeout", "10s", "--"]),
     },
     Peer {
         title: "flock",
         dir: "peers/flock",
         fails: false,
+        misnumbers: false,
         words: |base| owned(&["flock", "-w", "10", &format!("{base}/file")]),
     },
     Peer {
         title: "flock -o",
         dir: "peers/flock-o",
         fails: true,
+        misnumbers: false,
         words: |base| owned(&["flock", "-o", "-w", "10", &format!("{base}/file")]),
     },
-    Peer { title: "naive lock file", dir: "peers/naive", fails: true, words: |_| Vec::new() },
+    Peer { title: "naive lock file", dir: "peers/naive", fails: true, misnumbers: true, words: |_| Vec::new() },
 ];
 
 /// What became of one of them.
@@ -86,24 +91,31 @@ fn owned(words: &[&str]) -> Vec<String> {
 
 impl Peer {
     /// Where its history is.
-    pub(crate) fn history(&self, scene: &Scene) -> PathBuf {
-        scene.dir.join(self.dir).join("history")
+    pub(crate) fn history(&self, dir: &Path) -> PathBuf {
+        dir.join(self.dir).join("history")
+    }
+
+    /// Has everything happened that a verdict about it needs? For a lock that must fail that is each of its failures.
+    pub(crate) fn has_shown(&self, outcome: &Outcome) -> bool {
+        let failed = !self.fails || outcome.overlaps > 0;
+        let misnumbered = !self.misnumbers || outcome.tokens > 0;
+        outcome.holds > 0 && outcome.killed > 0 && failed && misnumbered
     }
 
     /// Runs it for a slice of time, or for several if nothing happened yet that a verdict could be about.
     pub(crate) fn run(&self, traffic: &Traffic<'_>, slice: Duration) -> Outcome {
-        fs::create_dir_all(self.history(traffic.scene)).expect("a temp directory is writable");
-        let mut killed = 0;
+        let history = self.history(&traffic.scene.dir);
+        fs::create_dir_all(&history).expect("a temp directory is writable");
+        let mut shown = Outcome::default();
         for _ in 0..SLICES_MAX {
-            killed += self.storm(traffic, slice);
-            let entries = scribe::read(&self.history(traffic.scene)).expect("a history can be read");
-            let judged = if self.fails { !judge::overlaps(&entries).is_empty() } else { outcome(&entries).holds > 0 };
-            if judged && killed > 0 {
+            let killed = shown.killed + self.storm(traffic, slice);
+            let entries = scribe::read(&history).expect("a history can be read");
+            shown = Outcome { killed, ..outcome(&entries) };
+            if self.has_shown(&shown) {
                 break;
             }
         }
-        let entries = scribe::read(&self.history(traffic.scene)).expect("a history can be read");
-        Outcome { killed, ..outcome(&entries) }
+        shown
     }
 
     /// Gives how many were killed.
@@ -114,14 +126,17 @@ impl Peer {
         thread::scope(|scope| {
             for rival in 0..RIVALS {
                 let (wrappers, left) = (&wrappers, &left);
+                let part = traffic.roll.enter(format!("{}, rival {rival}", self.title));
                 scope.spawn(move || {
-                    while now_ms() < ends_ms {
-                        self.one(traffic, rival, &wrappers[rival]);
-                    }
+                    part.play(|| {
+                        while now_ms() < ends_ms {
+                            self.one(traffic, rival, &wrappers[rival]);
+                        }
+                    });
                     left.fetch_sub(1, Ordering::SeqCst);
                 });
             }
-            let history = self.history(traffic.scene).join("nemesis.jsonl");
+            let history = self.history(&traffic.scene.dir).join("nemesis.jsonl");
             let scribe = Scribe::new(&history, 0).expect("a history can be written");
             let mut dice = traffic.dice(u64::from(self.fails));
             while now_ms() < ends_ms && left.load(Ordering::SeqCst) > 0 {
@@ -146,7 +161,7 @@ impl Peer {
         let scene = traffic.scene;
         let base = scene.base(self.dir);
         let who = traffic.someone();
-        let history = self.history(scene).join(format!("rival-{rival}.jsonl"));
+        let history = self.history(&scene.dir).join(format!("rival-{rival}.jsonl"));
         let mut section = worker_words(traffic, self.dir, who, &history, "section");
         section.extend([format!("dwell_ms={DWELL_MS}"), "register=yes".to_owned()]);
         let mut words = (self.words)(&base.display().to_string());
@@ -162,8 +177,10 @@ impl Peer {
         Scribe::new(&history, who).expect("a history can be written").write(Deed::Asked { name: lock });
         let mut child = command.spawn().expect("it can be started");
         *locked(shown) = Some((who, Relative::of(i64::from(child.id()))));
-        let mut said = Vec::new();
-        let _ = child.stderr.take().expect("it is piped").read_to_end(&mut said);
+        let stderr = child.stderr.take().expect("it is piped");
+        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            traffic.hear(who, &String::from_utf8_lossy(&line));
+        }
         let _ = child.wait();
         *locked(shown) = None;
     }

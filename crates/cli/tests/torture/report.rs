@@ -9,14 +9,21 @@ use std::path::Path;
 use lokt_core::history::{Deed, Entry, Percentiles, figures, judge};
 
 use crate::peers::{Outcome, Peer};
-use crate::validate::{Check, per_scope, plain};
-
-/// So many sentences about one check are enough to begin with; the history has them all.
-const SENTENCES_MAX: usize = 20;
+use crate::validate::{Check, SENTENCES_MAX, per_scope, plain};
 
 /// Says something.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// How to do it again.
+pub(crate) fn again(dir: &Path, seconds: u64, seed: u64) -> String {
+    let program = "cargo test -p lokt-cli --features long --test torture --";
+    let dir = dir.display();
+    format!(
+        "seed {seed}; everything is kept in {dir}\nthe same choices again:\n  {program} --seconds {seconds} --seed {seed}\n\
+         the same history judged again:\n  {program} --judge {dir}"
+    )
 }
 
 /// Says something that is wrong.
@@ -101,7 +108,7 @@ pub(crate) fn verdict(checks: &[Check]) -> String {
     let mut text = String::new();
     for check in checks {
         let _ = writeln!(text, "test {} ... {}", check.what, if check.broken.is_empty() { "ok" } else { "FAILED" });
-        for sentence in check.broken.iter().take(SENTENCES_MAX) {
+        for sentence in check.told() {
             let _ = writeln!(text, "    {sentence}");
         }
         if check.broken.len() > SENTENCES_MAX {

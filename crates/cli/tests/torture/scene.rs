@@ -6,8 +6,10 @@
 //! | --- | --- |
 //! | `history/` | what everybody did, one file for each slot of the traffic |
 //! | `main/`, `mess/`, `fenced/` | wards: each has a root, and the first a ledger and worktrees |
+//! | `.tmp…/at` | a small disk, which is one more ward with all of that |
 //! | `peers/` | other locks under the same load, with histories of their own |
 //! | `registers/` | what the locks protect |
+//! | `freezes` | which lock was frozen from when to when |
 //! | `troubles`, `clock` | what the nemesis did to single commands; where the moved clocks stand |
 //! | `said` | what everybody had to say |
 
@@ -38,33 +40,30 @@ const DISK_MB: u32 = 48;
 
 /// The directories, and what must go away with them.
 pub(crate) struct Scene {
-    /// Below it is everything but the small disk.
+    /// Below it is everything.
     pub(crate) dir: PathBuf,
     /// The command with shared libraries, whose clock can be moved.
     pub(crate) dynamic: String,
     /// What moves it.
     pub(crate) preload: String,
     disk: Mounted,
-    _broom: moved_clock::Broom,
 }
 
 impl Scene {
-    /// Makes everything. It builds a second command if there is none yet, so it may take a while.
-    pub(crate) fn new(seed: u64) -> Self {
-        let dynamic =
-            moved_clock::dynamic_build(env!("CARGO"), env!("CARGO_MANIFEST_DIR"), env!("CARGO_TARGET_TMPDIR"));
-        let dir = tempfile::Builder::new().prefix(&format!("lokt-torture-{seed}-")).tempdir();
-        let dir = dir.expect("a temp directory can be made").keep();
+    /// Makes everything in `dir`. Whoever made that takes it away.
+    pub(crate) fn new(dir: &Path, dynamic: &str) -> Self {
+        let dir = dir.to_path_buf();
+        // The small disk, too: whoever ends a run from outside knows where everything is.
+        tempfile::env::override_temp_dir(&dir).expect("no temp directory was made before");
         for part in ["history", "registers", "strace", "scratch", "main", "mess", "fenced", "peers"] {
             fs::create_dir(dir.join(part)).expect("a temp directory is writable");
         }
         put(&dir.join("clock"), "+0");
         let scene = Self {
             dir,
-            dynamic,
+            dynamic: dynamic.to_owned(),
             preload: moved_clock::library().to_owned(),
             disk: Mounted::image("ext4", DISK_MB),
-            _broom: moved_clock::Broom::take(),
         };
         for ward in ["main", "disk"] {
             scene.expect(ward, &["ledger", "init"]);

@@ -1,6 +1,7 @@
 //! The nemesis: kills and stops processes, damages files, sets clocks and fills a disk, all from one seed.
 
 pub(crate) mod disk;
+pub(crate) mod freezes;
 pub(crate) mod mess;
 pub(crate) mod troubles;
 
@@ -19,7 +20,7 @@ use self::troubles::note;
 use crate::traffic::{Traffic, locked};
 
 /// Every kind of trouble. A run in which one of them never came true has shown nothing about it.
-pub(crate) const KINDS: [&str; 11] = [
+pub(crate) const KINDS: [&str; 14] = [
     "kill",
     "orphan",
     "short stop",
@@ -30,6 +31,9 @@ pub(crate) const KINDS: [&str; 11] = [
     "failed call",
     "deleted file",
     "damaged file",
+    "deleted pulse",
+    "damaged pulse",
+    "freeze",
     "full disk",
 ];
 /// Long stops are longer than the leases of a second, and shorter than the five seconds for which a command waits for a root whose mutex

@@ -6,7 +6,7 @@ use lokt_testkit::dice::Dice;
 
 use super::Traffic;
 use crate::nemesis::troubles::{Clockwork, Wrapped, choose};
-use crate::scene::{BRIEF, LASTING, NODES, WORKTREES};
+use crate::scene::{BRIEF, LASTING, MESSY, NODES, WORKTREES};
 
 /// What a guard says when it doesn't get its lock; no command that it runs ends with it.
 pub(crate) const REFUSED: i32 = 42;
@@ -41,8 +41,8 @@ const fn in_ward(ward: &'static str, what: What) -> Kind {
     Kind { what, ward }
 }
 
-/// About thirty at once.
-pub(crate) const LOAD: [Kind; 30] = [
+/// Thirty-five at once.
+pub(crate) const LOAD: [Kind; 35] = [
     in_ward("main", What::Guard),
     in_ward("main", What::Guard),
     in_ward("main", What::Guard),
@@ -59,6 +59,9 @@ pub(crate) const LOAD: [Kind; 30] = [
     in_ward("main", What::Worker("owner")),
     in_ward("mess", What::Worker("messy")),
     in_ward("mess", What::Worker("messy")),
+    in_ward("mess", What::Worker("messy")),
+    in_ward("mess", What::Guard),
+    in_ward("mess", What::Guard),
     in_ward("main", What::Worker("append")),
     in_ward("main", What::Worker("append")),
     in_ward("main", What::Worker("claim")),
@@ -72,6 +75,8 @@ pub(crate) const LOAD: [Kind; 30] = [
     in_ward("main", What::Worker("snapshot")),
     in_ward("disk", What::Guard),
     in_ward("disk", What::Worker("append")),
+    in_ward("disk", What::Worker("claim")),
+    in_ward("disk", What::ClaimRun),
     in_ward("disk", What::SnapshotRun),
 ];
 
@@ -159,7 +164,9 @@ fn patience(dice: &mut Dice) -> Option<String> {
 }
 
 fn guard(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {
-    let mut names = LASTING.to_vec();
+    // Where files are damaged nothing is protected.
+    let is_messy = ward == "mess";
+    let mut names = if is_messy { MESSY.to_vec() } else { LASTING.to_vec() };
     // One name most often: with several the place in a line can't be seen.
     let count = if dice.below(4) == 0 { 2 } else { 1 };
     while names.len() > count {
@@ -175,7 +182,8 @@ fn guard(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {
         push(words, &["--ttl", "30s"]);
     }
     let asks = names.iter().map(|name| format!("{ward}/{name}")).collect();
-    (asks, 0, vec!["register=yes".into(), format!("dwell_ms={}", 60)])
+    let (register, dwell_ms) = if is_messy { ("no", 800) } else { ("yes", 60) };
+    (asks, 0, vec![format!("register={register}"), format!("dwell_ms={dwell_ms}")])
 }
 
 fn brief_guard(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {

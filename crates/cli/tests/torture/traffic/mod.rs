@@ -18,6 +18,7 @@ use lokt_testkit::swarm::{now_ms, pause};
 
 pub(crate) use self::lives::{LOAD, worker_words};
 use self::lives::{REFUSED, Started};
+use crate::roll::Roll;
 use crate::scene::{MARK, Scene};
 
 /// Everything that runs at once.
@@ -28,8 +29,8 @@ pub(crate) struct Traffic<'a> {
     pub(crate) ends_ms: u64,
     /// Who lives in each slot now.
     pub(crate) targets: Vec<Mutex<Option<Target>>>,
-    /// Slots whose time is over and whose last process is gone.
-    pub(crate) done: AtomicU64,
+    /// Who is at work.
+    pub(crate) roll: Roll,
     next_who: AtomicU64,
     seed: u64,
     complaints: Mutex<Vec<String>>,
@@ -52,8 +53,8 @@ impl<'a> Traffic<'a> {
     /// Nothing runs yet.
     pub(crate) fn new(scene: &'a Scene, seed: u64, ends_ms: u64) -> Self {
         let targets = LOAD.iter().map(|_| Mutex::new(None)).collect();
-        let (done, next_who, complaints) = (AtomicU64::new(0), AtomicU64::new(1), Mutex::default());
-        Self { scene, ends_ms, targets, done, next_who, seed, complaints }
+        let (roll, next_who, complaints) = (Roll::default(), AtomicU64::new(1), Mutex::default());
+        Self { scene, ends_ms, targets, roll, next_who, seed, complaints }
     }
 
     /// A number for one more life.
@@ -97,7 +98,6 @@ impl<'a> Traffic<'a> {
             let rest_ms = if refused { 20 + dice.below(80) } else { dice.below(10) };
             pause(Duration::from_millis(rest_ms));
         }
-        self.done.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Runs one life to its end, and that of everything that it started: all of them have its stderr. Says whether it was refused.
@@ -151,10 +151,17 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    fn hear(&self, who: u64, line: &str) {
+    /// Somebody said something. What nobody should say is remembered.
+    pub(crate) fn hear(&self, who: u64, line: &str) {
+        let mut complaints = locked(&self.complaints);
+        let whose = format!("process {who}: ");
         if line.contains("panicked at") {
-            locked(&self.complaints).push(format!("{who}: {line}"));
+            complaints.push(whose + line);
+        } else if let Some(first) = complaints.iter_mut().find(|said| said.starts_with(&whose) && said.ends_with(':')) {
+            // What it is about is in the second line.
+            first.extend([" ", line]);
         }
+        drop(complaints);
         crate::report::file(&self.scene.dir.join("said"), &format!("{who} {line}"));
     }
 }

@@ -1,15 +1,23 @@
 //! The verdict: what the history shows, and what is on the disk when everybody is gone.
 
+pub(crate) mod freezes;
 pub(crate) mod planted;
 pub(crate) mod state;
 
 use std::collections::BTreeMap;
 
+use lokt_core::history::holds::holds;
 use lokt_core::history::{Deed, Entry, judge};
 
 use crate::fenced::{CAREFUL, CARELESS};
 use crate::nemesis::KINDS;
 use crate::peers::{Outcome, Peer};
+use crate::scene::{BRIEF, LASTING, NODES, WORKTREES};
+
+/// So many sentences about one check are enough to begin with; the history has them all.
+pub(crate) const SENTENCES_MAX: usize = 20;
+/// Wards with a ledger and worktrees.
+const FURNISHED: [&str; 2] = ["main", "disk"];
 
 /// A sentence that must be true, and what shows that it isn't.
 #[derive(Debug)]
@@ -29,6 +37,11 @@ impl Check {
     /// A sentence that is true if `holds`.
     pub(crate) fn holds(what: impl Into<String>, holds: bool, otherwise: impl Into<String>) -> Self {
         Self::new(what, (!holds).then(|| otherwise.into()))
+    }
+
+    /// The first sentences against it.
+    pub(crate) fn told(&self) -> impl Iterator<Item = &str> {
+        self.broken.iter().take(SENTENCES_MAX).map(String::as_str)
     }
 }
 
@@ -64,19 +77,11 @@ pub(crate) fn history(entries: &[Entry]) -> Vec<Check> {
     ];
     // What a sentence is about must have happened.
     let count = |wanted: fn(&Deed) -> bool| whole.iter().filter(|entry| wanted(&entry.deed)).count();
-    let material = [
-        ("somebody was seen in line", count(|deed| matches!(deed, Deed::InLine { .. }))),
-        (
-            "somebody was inside until the end of a lease",
-            count(|deed| matches!(deed, Deed::Entered { until: Some(1..), .. })),
-        ),
-        (
-            "somebody was inside for as long as it lived",
-            count(|deed| matches!(deed, Deed::Entered { until: None, .. })),
-        ),
-        ("events were acknowledged", count(|deed| matches!(deed, Deed::Appended { .. }))),
-    ];
-    checks.extend(material.map(|(what, count)| Check::holds(what, count > 0, "then the verdict is about nothing")));
+    let in_line = count(|deed| matches!(deed, Deed::InLine { .. }));
+    checks.push(Check::holds("somebody was seen in line", in_line > 0, "then the verdict is about nothing"));
+    checks.push(Check::new("every lock, claim and lease had somebody inside, for a while", never_entered(&whole)));
+    checks.push(Check::new("every register under a lock was written", never_written(&guarded)));
+    checks.push(Check::new("every ledger acknowledged events", without_events(&whole)));
     let find = |name: &str| fenced.iter().find(|register| register.name == name);
     for name in CAREFUL {
         let what = format!("fencing: nothing was lost in the register {:?}", plain(name));
@@ -93,6 +98,41 @@ pub(crate) fn history(entries: &[Entry]) -> Vec<Check> {
     checks
 }
 
+/// Locks, claims and leases of the load that nobody was inside of, from one moment to a later one. Nothing was shown about them, whatever
+/// the others show: each of them gets its holds, and the ends of those, in a way of its own.
+fn never_entered(whole: &[Entry]) -> Vec<String> {
+    let leases = |ward: &str, worktrees: &[&str]| {
+        worktrees.iter().map(|worktree| format!("{ward}-{worktree}/lease")).collect::<Vec<_>>()
+    };
+    let names = |ward: &str, names: &[&str]| names.iter().map(|name| format!("{ward}/{name}")).collect::<Vec<_>>();
+    let all = [
+        names("main", &LASTING),
+        names("main", &BRIEF),
+        names("main-claims", &NODES),
+        leases("main", &WORKTREES),
+        names("disk", &LASTING),
+        names("disk-claims", &NODES),
+        leases("disk", &WORKTREES[WORKTREES.len() - 1..]),
+        names("fenced", &["r"]),
+        leases("fenced", &["main"]),
+    ];
+    let holds = holds(whole);
+    let lasted = |name: &String| holds.iter().any(|hold| hold.name == *name && hold.ended > hold.entered);
+    all.concat().into_iter().filter(|name| !lasted(name)).collect()
+}
+
+fn never_written(registers: &[judge::Register]) -> Vec<String> {
+    let all = ["main", "disk"].map(|ward| LASTING.map(|name| format!("{ward}/{name}"))).concat();
+    let written = |name: &String| registers.iter().any(|one| one.name == *name && one.acknowledged > 0);
+    all.into_iter().filter(|name| !written(name)).collect()
+}
+
+fn without_events(entries: &[Entry]) -> Vec<&'static str> {
+    let has =
+        |ward: &str| entries.iter().any(|one| matches!(&one.deed, Deed::Appended { ledger, .. } if ledger == ward));
+    FURNISHED.into_iter().filter(|ward| !has(ward)).collect()
+}
+
 /// A register's name without its ward.
 pub(crate) fn plain(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, name)| name)
@@ -103,18 +143,15 @@ pub(crate) fn peers(outcomes: &[(&Peer, Outcome)]) -> Vec<Check> {
     let mut checks = Vec::new();
     for (peer, outcome) in outcomes {
         let seen = format!("{outcome:?}");
-        let work = outcome.holds > 0 && outcome.killed > 0;
+        let shown = peer.has_shown(outcome);
         if peer.fails {
-            let what = format!("the judge condemns {}", peer.title);
-            checks.push(Check::holds(what, work && outcome.overlaps > 0, format!("it was acquitted: {seen}")));
+            let tokens = if peer.misnumbers { " and its tokens" } else { "" };
+            let what = format!("the judge condemns {}{tokens}", peer.title);
+            checks.push(Check::holds(what, shown, format!("it was acquitted: {seen}")));
         } else {
             let what = format!("{} lets nobody in beside another, under the same load", peer.title);
-            let innocent = work && outcome.overlaps == 0 && outcome.lost == 0 && outcome.tokens == 0;
-            checks.push(Check::holds(what, innocent, seen.clone()));
-        }
-        if peer.title.starts_with("naive") {
-            let what = "the judge condemns the tokens of a naive lock file";
-            checks.push(Check::holds(what, outcome.tokens > 0, seen));
+            let innocent = outcome.overlaps == 0 && outcome.lost == 0 && outcome.tokens == 0;
+            checks.push(Check::holds(what, shown && innocent, seen));
         }
     }
     checks

@@ -3,7 +3,7 @@
 use lokt_core::history::holds::holds;
 use lokt_core::history::{Deed, Entry, Hold, judge};
 
-use super::{Check, is_messy, scope};
+use super::{Check, is_messy, never_entered, scope};
 
 /// Nobody has this number.
 const INTRUDER: u64 = u64::MAX;
@@ -20,6 +20,7 @@ pub(crate) fn check(entries: &[Entry]) -> Vec<Check> {
         ("somebody who was overtaken", some(&all, waited, |hold| overtaken(&whole, hold))),
         ("an update that was lost", some(&whole, is_write, |entry| lost_update(&whole, entry))),
         ("a number that was given twice", some(&whole, is_append, |entry| number_twice(&whole, entry))),
+        ("leases whose end nobody knows", leases_without_end(&whole)),
     ];
     let check = |(what, found)| Check::holds(format!("the judge finds what is planted: {what}"), found, "it missed it");
     found.map(check).into()
@@ -75,6 +76,20 @@ fn overtaken(entries: &[Entry], hold: &Hold) -> bool {
     let name = || hold.name.clone();
     let deeds = [(1, Deed::Asked { name: name() }), (2, entered(hold, None)), (3, Deed::Left { name: name() })];
     !judge::line(&with(entries, deeds.map(|(later, deed)| (in_line + later, deed)))).is_empty()
+}
+
+/// As if what says until when a lease lasts had another name.
+fn leases_without_end(entries: &[Entry]) -> bool {
+    let endless = |entry: &Entry| {
+        let mut entry = entry.clone();
+        if let Deed::Entered { until: Some(until), .. } = &mut entry.deed {
+            *until = 0;
+        }
+        entry
+    };
+    let planted: Vec<Entry> = entries.iter().map(endless).collect();
+    let missed = never_entered(&planted);
+    ["main/s", "main-claims/n1", "main-w1/lease", "fenced/r"].iter().all(|name| missed.iter().any(|one| one == name))
 }
 
 fn lost_update(entries: &[Entry], entry: &Entry) -> bool {

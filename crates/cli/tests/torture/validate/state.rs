@@ -7,11 +7,8 @@ use lokt_core::history::{Deed, Entry};
 use lokt_testkit::swarm::Ended;
 use serde_json::Value;
 
-use super::Check;
+use super::{Check, FURNISHED};
 use crate::scene::{BRIEF, LASTING, MESSY, NODES, Scene, WORKTREES};
-
-/// Wards with a ledger and worktrees.
-const FURNISHED: [&str; 2] = ["main", "disk"];
 
 /// Looks at everything.
 pub(crate) fn check(scene: &Scene, entries: &[Entry]) -> Vec<Check> {
@@ -34,6 +31,11 @@ pub(crate) fn check(scene: &Scene, entries: &[Entry]) -> Vec<Check> {
         checks.push(Check::new(
             format!("{ward}: no node was claimed while another had it, as the events tell"),
             double_claims(&events),
+        ));
+        checks.push(Check::holds(
+            format!("{ward}: a node that is claimed while another has it is noticed"),
+            double_claims(&with_double_claim(&events)).len() > double_claims(&events).len(),
+            "it isn't, or nobody claimed any",
         ));
         checks.push(Check::new(
             format!("all-or-nothing: {ward}: every acknowledged snapshot is there and whole"),
@@ -155,6 +157,18 @@ fn double_claims(events: &BTreeMap<u64, Value>) -> Vec<String> {
         }
     }
     broken
+}
+
+/// The same events, and one more right after the first claim: somebody else claims the same.
+fn with_double_claim(events: &BTreeMap<u64, Value>) -> BTreeMap<u64, Value> {
+    let mut planted: BTreeMap<u64, Value> = events.iter().map(|(number, event)| (2 * number, event.clone())).collect();
+    let claim = events.iter().find(|(_, event)| event["type"] == "lock_acquired" && event["node_id"].is_string());
+    if let Some((number, event)) = claim {
+        let mut second = event.clone();
+        second["owner"] = "intruder".into();
+        planted.insert(2 * number + 1, second);
+    }
+    planted
 }
 
 fn missing_snapshots(scene: &Scene, ward: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Claims of nodes: taken for seconds, used for an append under their token, and given back.
 
 use super::ledger::{acknowledged, appending, event};
-use super::{Life, answer};
+use super::{Life, answer, number_in};
 use crate::scene::NODES;
 
 const TIMES: u64 = 5;
@@ -21,7 +21,7 @@ pub(super) fn claim(life: &mut Life) {
         let owner = format!("w{}-{time}", life.who);
         let asked = life.asked(&lock);
         let ended = life.lokt(&["claim", "take", node, "--owner", &owner, "--ttl", TTL, "--json"]);
-        let Some(token) = answer(&ended).and_then(|answer| answer["token"].as_u64()) else {
+        let Some(token) = answer(&ended).map(|answer| number_in(&answer, "/token")) else {
             life.gave_up(&lock);
             life.dwell(400);
             continue;
@@ -32,8 +32,8 @@ pub(super) fn claim(life: &mut Life) {
         let key = format!("c{}-{time}", life.who);
         appending(life, &key);
         let fenced = life.lokt(&["ledger", "append", &event(&key), "--token", &token, "--json"]);
-        if let Some(number) = answer(&fenced).and_then(|answer| answer["seq"].as_u64()) {
-            acknowledged(life, &key, number);
+        if let Some(answer) = answer(&fenced) {
+            acknowledged(life, &key, number_in(&answer, "/seq"));
         }
         life.left(&lock);
         life.lokt(&["claim", "release", node, "--owner", &owner, "--token", &token]);

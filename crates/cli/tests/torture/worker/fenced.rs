@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::section::{lease_end, open, set, value};
-use super::{Life, answer};
+use super::{Life, answer, number_in};
 use crate::scene::{LOKT, run_in};
 
 /// The register that compares tokens: `token value`, in digits of a fixed number, changed under a lock of its own.
@@ -98,7 +98,7 @@ pub(super) fn by_lock(life: &mut Life) {
         let owner = format!("w{}-{time}", life.who);
         life.asked(&lock);
         let ended = life.run_as(&owner, &["lock", "r", "--ttl", "1s", "--timeout", "8s", "--json"]);
-        let Some(token) = answer(&ended).and_then(|answer| answer["fencing_token"].as_u64()) else {
+        let Some(token) = answer(&ended).map(|answer| number_in(&answer, "/fencing_token")) else {
             life.gave_up(&lock);
             continue;
         };
@@ -141,9 +141,9 @@ pub(super) fn by_lease(life: &mut Life) {
             life.gave_up(lock);
             continue;
         };
-        let token = answer["fencing_token"].as_u64().unwrap_or(0);
-        let until = answer["lock"]["holder_boottime_ms"].as_u64().map_or(0, |since| since + 700);
-        life.entered(lock, Some(token), Some(until * 1_000_000));
+        let token = number_in(&answer, "/fencing_token");
+        let until_ms = number_in(&answer, "/lock/holder_boottime_ms") + 700;
+        life.entered(lock, Some(token), Some(until_ms * 1_000_000));
         let (seen, before) = (value(&plain), published(&target));
         life.linger();
         set(&plain, seen + 1);

@@ -1,6 +1,6 @@
 //! Leases of worktrees: acquired, renewed, used to publish a file, and given back.
 
-use super::{Life, answer};
+use super::{Life, answer, number_in};
 use crate::scene::WORKTREES;
 
 const TIMES: u64 = 4;
@@ -25,17 +25,17 @@ pub(super) fn lease(life: &mut Life) {
             life.gave_up(&lock);
             continue;
         };
-        let token = answer["fencing_token"].as_u64();
+        let token = number_in(&answer, "/fencing_token");
         // The boot clock is ahead of the monotonic one by what the machine slept. It doesn't sleep during a run.
-        let until = answer["lock"]["holder_boottime_ms"].as_u64().map_or(0, |since| since + LEASE_MS);
-        life.entered(&lock, token, Some(until * 1_000_000));
+        let until_ms = number_in(&answer, "/lock/holder_boottime_ms") + LEASE_MS;
+        life.entered(&lock, Some(token), Some(until_ms * 1_000_000));
         life.dwell(DWELL_MS);
         if life.dice.below(2) == 0 {
             life.lokt(&[&["lease", "renew"], &same[..]].concat());
         }
         let source = life.scratch("source", &life.who.to_string());
         let target = format!("worktrees/{worktree}/published");
-        let token = token.unwrap_or(0).to_string();
+        let token = token.to_string();
         life.lokt(&["lease", "fence", "publish", "--worktree", worktree, "--token", &token, &source, &target]);
         life.left(&lock);
         life.lokt(&[&["lease", "release"], &same[..]].concat());

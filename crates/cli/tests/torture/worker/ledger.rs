@@ -2,7 +2,7 @@
 
 use lokt_core::history::Deed;
 
-use super::{Life, answer};
+use super::{Life, answer, number_in};
 
 const TIMES: u64 = 8;
 /// A key is repeated so often when the answer isn't known.
@@ -37,7 +37,7 @@ pub(super) fn append(life: &mut Life) {
             _ => {
                 appending(life, &key);
                 let ended = life.lokt(&["ledger", "append", &event(&key), "--json"]);
-                if let Some(number) = answer(&ended).and_then(|answer| answer["seq"].as_u64()) {
+                if let Some(number) = answer(&ended).map(|answer| number_in(&answer, "/seq")) {
                     acknowledged(life, &key, number);
                 }
             }
@@ -51,7 +51,7 @@ fn once(life: &mut Life, key: &str) {
     for _ in 0..REPEATS {
         appending(life, key);
         let ended = life.lokt(&["ledger", "append", &event(key), "--id", key, "--json"]);
-        if let Some(number) = answer(&ended).and_then(|answer| answer["seq"].as_u64()) {
+        if let Some(number) = answer(&ended).map(|answer| number_in(&answer, "/seq")) {
             acknowledged(life, key, number);
             return;
         }
@@ -66,10 +66,8 @@ fn together(life: &mut Life, key: &str) {
         appending(life, key);
     }
     let ended = life.lokt(&["ledger", "append", "--file", &file, "--json"]);
-    if let Some(answer) = answer(&ended)
-        && let Some(first) = answer["first"].as_u64()
-    {
-        for (number, key) in (first..).zip(&keys) {
+    if let Some(answer) = answer(&ended) {
+        for (number, key) in (number_in(&answer, "/first")..).zip(&keys) {
             acknowledged(life, key, number);
         }
     }

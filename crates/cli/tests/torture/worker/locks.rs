@@ -6,7 +6,7 @@ use lokt::Lokt;
 use lokt_core::history::Deed;
 
 use super::section::{lease_end, open, set, value};
-use super::{Life, answer};
+use super::{Life, answer, number_in};
 use crate::scene::{BRIEF, LASTING, MESSY};
 
 /// How often one life does it.
@@ -78,7 +78,7 @@ pub(super) fn bind(life: &mut Life) {
             // It may hold the lock without knowing. That ends with its life.
             return;
         };
-        let token = answer["fencing_token"].as_u64();
+        let token = Some(number_in(&answer, "/fencing_token"));
         life.entered(&lock, token, None);
         count(life, &lock, token);
         life.left(&lock);
@@ -112,7 +112,7 @@ fn own_one_of(life: &mut Life, names: &[&str], certain: bool) {
             life.gave_up(&lock);
             continue;
         };
-        let token = answer["fencing_token"].as_u64();
+        let token = Some(number_in(&answer, "/fencing_token"));
         // A hold that is refreshed keeps its token: somebody of that name holds it, which is this life, from a command whose answer was lost.
         if answer["refreshed"] == true {
             life.gave_up(&lock);

@@ -174,6 +174,12 @@ fn answer(ended: &Ended) -> Option<Value> {
     (ended.code == Some(0)).then(|| serde_json::from_str(&ended.stdout).ok()).flatten()
 }
 
+/// A number that every answer has. One that is called otherwise would be a hold about which nothing can be said, so it ends this life loudly.
+fn number_in(answer: &Value, pointer: &str) -> u64 {
+    let number = answer.pointer(pointer).and_then(Value::as_u64);
+    number.unwrap_or_else(|| panic!("an answer has a number at {pointer}: {answer}"))
+}
+
 /// What the environment says.
 #[expect(clippy::disallowed_methods, reason = "a guarded command learns its name and token from its environment")]
 fn inherited(key: &str) -> Option<String> {

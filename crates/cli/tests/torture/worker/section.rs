@@ -58,21 +58,25 @@ fn insides(life: &Life) -> Vec<Inside> {
     let ttl_ns = life.number("ttl_ms") * 1_000_000;
     let since_asked = (ttl_ns > 0).then(|| life.number("asked") + ttl_ns);
     let inside = |lock: String, token: Option<u64>, until: Option<u64>| Inside { lock, token, until, register: None };
-    let number = |key: &str| inherited(key).and_then(|text| text.parse::<u64>().ok());
+    let parsed = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{text:?} is a token"));
+    let token = |key: &str| parsed(&inherited(key).unwrap_or_default());
     if let Some(names) = inherited("LOKT_NAME") {
         let tokens = inherited("LOKT_FENCING_TOKEN").unwrap_or_default();
-        let tokens: Vec<Option<u64>> = tokens.split(',').map(|token| token.parse().ok()).collect();
+        let tokens: Vec<Option<u64>> = tokens.split(',').map(|token| Some(parsed(token))).collect();
+        assert_eq!(names.split(',').count(), tokens.len(), "each name has a token");
         let until = |name: &str, token: Option<u64>| (ttl_ns > 0).then(|| lease_end(&life.base, name, token));
         let names = names.split(',').zip(tokens);
         names.map(|(name, token)| inside(life.lock(name), token, until(name, token))).collect()
     } else if let Some(node) = inherited("LOKT_CLAIM_NODE") {
         let lock = format!("{}-claims/{node}", life.word("ward"));
-        vec![inside(lock, number("LOKT_CLAIM_TOKEN"), since_asked)]
+        vec![inside(lock, Some(token("LOKT_CLAIM_TOKEN")), since_asked)]
     } else if let Some(worktree) = inherited("LOKT_LEASE_WORKTREE") {
         let lock = format!("{}-{worktree}/lease", life.word("ward"));
-        vec![inside(lock, number("LOKT_LEASE_TOKEN"), since_asked)]
+        vec![inside(lock, Some(token("LOKT_LEASE_TOKEN")), since_asked)]
     } else {
-        vec![inside(life.lock("x"), number("NAIVE_TOKEN"), None)]
+        let ward = life.word("ward");
+        assert!(ward.starts_with("peers/") && ward != "peers/lokt", "lokt says what it lets into, in {ward}");
+        vec![inside(life.lock("x"), inherited("NAIVE_TOKEN").as_deref().map(parsed), None)]
     }
 }
 
@@ -88,7 +92,8 @@ pub(super) fn lease_end(base: &Path, name: &str, token: Option<u64>) -> u64 {
     let parts = &record["parts"];
     // The boot clock is ahead of the monotonic one by what the machine slept. It doesn't sleep during a run.
     let ends = [part_end(&parts["process"], "monotonic_ms"), part_end(&parts["owner"], "boottime_ms")];
-    ends.into_iter().flatten().max().unwrap_or(0) * 1_000_000
+    let end = ends.into_iter().flatten().max();
+    end.unwrap_or_else(|| panic!("the record of a hold with a lease says until when: {record}")) * 1_000_000
 }
 
 /// The register that a lock protects.

@@ -1,0 +1,123 @@
+//! This program, tried on itself: what it says about a history in which something is wrong, what becomes of a part that panics, and what is
+//! left of a run that somebody ends.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use lokt_core::history::{Deed, Entry};
+use lokt_testkit::guarding::Relative;
+use lokt_testkit::swarm::{put, wait_until};
+use rustix::process::Signal;
+
+use crate::ours::ours;
+use crate::roll::Roll;
+use crate::validate::Check;
+
+/// A run is under way, or is gone, long before that.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// A run is under way when it has so many processes.
+const UNDER_WAY: usize = 12;
+
+/// Tries it, in a directory below `dir`.
+pub(crate) fn check(dir: &Path, seed: u64) -> Vec<Check> {
+    let dir = dir.join("rehearsal");
+    fs::create_dir(&dir).expect("a temp directory is writable");
+    vec![
+        Check::new("a part that panics is told, and nobody waits for it", panicking()),
+        Check::new("what is found is told with its history", judging(&dir)),
+        Check::new("a run that is ended leaves nothing behind", ending(seed)),
+    ]
+}
+
+fn panicking() -> Option<String> {
+    let roll = Roll::default();
+    let before = thread::scope(|scope| {
+        // Without the hook, which would say it on stderr, too.
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let panics = move || {
+            if gone.recv().is_err() {
+                std::panic::resume_unwind(Box::new("planted"))
+            }
+        };
+        roll.start(scope, "somebody", panics);
+        let before = roll.at_work();
+        drop(go);
+        before
+    });
+    let well = before == ["somebody"] && roll.is_empty() && roll.panicked() == ["somebody panicked: planted"];
+    (!well).then(|| format!("{before:?}, {roll:?}"))
+}
+
+fn this() -> Command {
+    Command::new(std::env::current_exe().expect("this program has a path"))
+}
+
+/// Two who are inside at once, and one who has nothing to do with it.
+fn judging(dir: &Path) -> Option<String> {
+    let deeds = |name: &str| {
+        let name = || name.to_owned();
+        let entered = Deed::Entered { name: name(), token: None, until: None };
+        [Deed::Asked { name: name() }, entered, Deed::Left { name: name() }]
+    };
+    let life = |who: u64, name: &str| -> String {
+        let entry =
+            |(step, deed): (u64, Deed)| Entry { at: 7_000_000_000 + 1_000_000 * step + who, who, deed }.encode();
+        (0..).zip(deeds(name)).map(entry).collect()
+    };
+    let (found, other) = ([life(1, "main/planted"), life(2, "main/planted")].concat(), life(3, "main/other"));
+    put(&dir.join("history/planted.jsonl"), format!("{found}{other}"));
+    let ended = this().arg("--judge").arg(dir).output().expect("this program can be run");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let has = |line: &str| said.lines().any(|one| one.trim() == line);
+    let well = ended.status.code() == Some(1) && found.lines().all(has) && !other.lines().any(has);
+    (!well).then(|| format!("{ended:?}"))
+}
+
+/// `SIGTERM`, as from whoever has waited for too long.
+fn ending(seed: u64) -> Option<String> {
+    let mut command = this();
+    command.args(["--seconds", "600", "--seed", &seed.to_string()]).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("this program can be run");
+    let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+    let place = stdout.lines().map_while(Result::ok).find_map(|line| Some(PathBuf::from(line.strip_prefix("in ")?)));
+    let process = Relative::of(i64::from(child.id()));
+    let under_way = place.as_ref().is_some_and(|dir| wait_until(PATIENCE, || ours(dir).len() >= UNDER_WAY));
+    let disk = place.as_ref().is_some_and(|dir| has_loop(dir));
+    process.signal(Signal::TERM);
+    let ended = end_of(&mut child);
+    let Some(dir) = place else { return Some("it doesn't say where it is".into()) };
+    let left: Vec<String> = ours(&dir).into_iter().map(|(_, words)| words).collect();
+    let disk_left = !wait_until(PATIENCE, || !has_loop(&dir));
+    let by_signal = ended.is_some_and(|status| status.signal() == Some(Signal::TERM.as_raw()));
+    let well = under_way && disk && by_signal && left.is_empty() && !disk_left && !dir.exists();
+    (!well).then(|| {
+        let there = dir.exists();
+        format!(
+            "under way {under_way}, with its disk {disk}; {ended:?}; left: {left:?}, disk {disk_left}, files {there}"
+        )
+    })
+}
+
+fn end_of(child: &mut Child) -> Option<ExitStatus> {
+    let mut status = None;
+    wait_until(PATIENCE, || {
+        status = child.try_wait().expect("it is our child");
+        status.is_some()
+    });
+    if status.is_none() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    status
+}
+
+/// Is a file below `dir` a block device?
+fn has_loop(dir: &Path) -> bool {
+    let listed = Command::new("losetup").args(["--list", "--noheadings", "--output", "BACK-FILE"]).output();
+    String::from_utf8_lossy(&listed.expect("losetup runs").stdout).contains(&dir.display().to_string())
+}
