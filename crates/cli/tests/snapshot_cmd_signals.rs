@@ -1,12 +1,12 @@
 //! Work on snapshots that takes long: it shows how far it is, and a signal ends it without leaving anything behind.
 
-use std::fs::File;
+use std::fs::{self, File};
 
 use lokt_testkit::session::Start;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::grove::Grove;
-use crate::common::{LOKT, Running, eventually, names_in, put};
+use crate::common::{Call, LOKT, Running, eventually, names_in, put};
 
 /// A worktree with a file that takes minutes to read, and no space.
 fn slow() -> Grove {
@@ -73,4 +73,22 @@ fn a_terminal_shows_how_far_it_is() {
         terminal.screen()
     );
     assert!(names_in(&grove.inside("snapshots")).is_empty(), "nothing is left");
+}
+
+/// Whoever waits for signals meanwhile is woken when the work is done. If it weren't, it would sleep on for an hour.
+#[test]
+fn a_wake_up_that_fails_once_does_not_keep_it() {
+    let grove = Grove::new();
+    grove.put("main/a", "text");
+    let log = grove.top().join("strace.log");
+    let inject = ["-e", "trace=write", "-e", "inject=write:error=ENOSPC:when=1", "-P", "anon_inode:[eventfd]"];
+    let call = Call::new("timeout").args(["60", "strace", "-f", "-o"]).args([&log]).args(inject);
+    let call = call
+        .args([LOKT, "snapshot", "create", "--acquire"])
+        .env("LOKT_OWNER", "alice")
+        .env("HOME", grove.home())
+        .cwd(&grove.top());
+    call.run().exits(0, "it ends when its work is done");
+    let told = fs::read_to_string(&log).expect("strace wrote it");
+    assert!(told.contains("(INJECTED)"), "a wake-up failed: {told}");
 }

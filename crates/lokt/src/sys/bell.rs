@@ -10,6 +10,9 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::wait::Alarm;
 
+/// How often somebody tries to ring.
+const RINGS_MAX: usize = 3;
+
 /// A bell that other threads ring.
 #[derive(Debug, Clone)]
 pub struct Bell(Arc<OwnedFd>);
@@ -55,8 +58,14 @@ impl Rope {
 
     /// Rings. A bell that is gone has nobody who listens.
     pub fn ring(&self) {
-        if let Some(bell) = self.0.upgrade() {
-            let _ = rustix::io::write(&*bell, &1_u64.to_ne_bytes());
+        let Some(bell) = self.0.upgrade() else { return };
+        // Whoever isn't woken may sleep for an hour, so no error is the last word.
+        for _ in 0..RINGS_MAX {
+            match rustix::io::write(&*bell, &1_u64.to_ne_bytes()) {
+                // One that was rung too often to be counted is heard, too.
+                Ok(_) | Err(Errno::AGAIN) => return,
+                Err(_) => {}
+            }
         }
     }
 }
