@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use lokt_testkit::chronicle::Chronicle;
+use lokt_testkit::strace::{Call, stopped_after};
 use rustix::fs::{CWD, Mode, mkfifoat};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::ledgers::Book;
 use crate::common::{LOKT, mode, put, remove, time};
@@ -31,6 +33,33 @@ fn an_event_is_appended_and_the_answer_says_where() {
     assert_eq!(mode(&book.path(1)), 0o644, "anybody may read it");
     assert_eq!(book.numbers(), [1, 2], "nothing else was written");
     assert!(!book.ledger().join("ledger.lock").exists(), "the lock was given back");
+}
+
+#[test]
+fn what_another_program_wrote_in_between_is_not_called_ours() {
+    for json in [false, true] {
+        let chronicle = Chronicle::new(LOKT, &[], 0);
+        let events: Vec<String> = (0..20).map(|nth| format!(r#"{{"type":"note","text":"{nth}"}}"#)).collect();
+        put(&chronicle.place.beside("batch.jsonl"), events.join("\n"));
+        let args = ["ledger", "append", "--file", "batch.jsonl", if json { "--json" } else { "--chain" }];
+        // From sixteen on events get their names by a rename each.
+        let tenth = Call { name: "renameat2".into(), nth: 10 };
+        let stopped = stopped_after(&chronicle.place, "a", &args, &tenth).expect("it is met in between");
+        let there =
+            (1..).take_while(|number| chronicle.path().join(format!("event-{number:06}.json")).exists()).count();
+        assert!((1..18).contains(&there), "some are there and some aren't: {there}");
+        put(&chronicle.path().join(format!("event-{:06}.json", there + 2)), r#"{"type":"rude"}"#);
+        let ended = stopped.goes_on();
+        assert_eq!(ended.code, Some(0), "it goes on behind it: {ended:?}");
+        if json {
+            let answer: Value = serde_json::from_str(&ended.stdout).expect("an answer is JSON");
+            let told = ["first", "last", "count"].map(|member| answer[member].as_u64());
+            assert_eq!(told, [Some(1), Some(21), Some(20)], "twenty of them are ours: {answer}");
+        } else {
+            let text = "appended 20 events from 1 to 21, with 1 of another program among them\n";
+            assert_eq!(ended.stdout, text, "twenty of them are ours: {ended:?}");
+        }
+    }
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn ours_never_replaces_an_event_when_somebody_broke_its_lock() {
             let batch = payloads.keys().filter(|payload| payload.starts_with("inside-")).count();
             assert!(
                 batch as u64 >= answer["count"].as_u64().expect("it says how many"),
-                "what was acknowledged is there"
+                "what was acknowledged is there, and what others wrote isn't counted: {answer}, {batch}"
             );
         }
         assert!(!shared.is_locked(), "no lock is left: {ending:?}");

@@ -390,6 +390,18 @@ fn a_key_whose_event_was_replaced_is_appended_again_whatever_others_cached() {
 }
 
 #[test]
+fn a_batch_of_which_one_was_replaced_and_appended_again_is_told_of_whole() {
+    let (dir, ledger) = fresh();
+    append(&ledger, "x");
+    let path = dir.path().to_owned();
+    let slow = interrupted(dir.path(), ("sync_dir", ""), move || replace(&path, 5));
+    let events: Vec<Draft> = (0..20).map(|nth| note(&nth.to_string())).collect();
+    let said = slow.append_batch(&events, &AppendTerms::default(), &mut |_, _| {}).expect("written");
+    let Appending::Appended(done) = said.value else { panic!("{said:?}") };
+    assert_eq!((done.first.get(), done.last.get(), done.count), (2, 22, 20), "{:?}", said.warnings);
+}
+
+#[test]
 fn a_cached_key_is_believed_only_if_its_event_has_it() {
     let (dir, ledger) = fresh();
     let terms = AppendTerms { id: Some("k"), ..AppendTerms::default() };
@@ -442,7 +454,7 @@ fn a_batch_that_somebody_interrupts_is_told_of_kept_and_checked_whole() {
     let events: Vec<Draft> = (0..20).map(|nth| note(&nth.to_string())).collect();
     let said = slow.append_batch(&events, &AppendTerms::default(), &mut |_, _| {}).expect("written").value;
     let Appending::Appended(done) = said else { panic!("{said:?}") };
-    assert_eq!((done.first.get(), done.last.get()), (2, 22));
+    assert_eq!((done.first.get(), done.last.get(), done.count), (2, 22, 20), "what others wrote isn't counted");
     let texts: Vec<String> = (2..=22)
         .filter(|number| *number != 8)
         .map(|number| fs::read_to_string(event(&ledger, number)).expect("there"))

@@ -76,6 +76,8 @@ pub struct Appended {
     pub first: Seq,
     /// The last one's.
     pub last: Seq,
+    /// How many there are. Fewer than the numbers from the first to the last where a program that ignores the lock came in between.
+    pub count: u64,
     /// Nothing was written: the key was used before, for this number.
     pub duplicate: bool,
     /// The number that was filled for a writer whose lock was taken over.

@@ -38,25 +38,27 @@ impl Ledger {
         let mut composer = Append { events, rest, done: Vec::new(), terms, ledger: self };
         let outcome = if terms.dry_run {
             match self.rehearse(&mut composer, &mut warnings)? {
-                Ok((head, count)) => Ok((seq(head + 1), seq(head + count), None)),
+                Ok((head, count)) => Ok((seq(head + 1), seq(head + count), count, None)),
                 Err(denied) => Err(denied),
             }
         } else {
             match self.commit(&mut composer, terms.chain || self.settings.chain, &mut warnings, progress)? {
-                Outcome::Committed(done) => Ok((done.first, done.last, done.filler)),
+                Outcome::Committed(done) => Ok((done.first, done.last, done.count, done.filler)),
                 Outcome::Denied(denied) => Err(denied),
                 Outcome::Nothing => return Err(Error::new(ErrorKind::BadEvent, "there is no event to append")),
             }
         };
         let value = match outcome {
-            Ok((first, last, filler)) => Appending::Appended(Appended { first, last, duplicate: false, filler }),
+            Ok((first, last, count, filler)) => {
+                Appending::Appended(Appended { first, last, count, duplicate: false, filler })
+            }
             Err(Refusal::Unmet(unmet)) => Appending::Denied(unmet),
             Err(Refusal::Duplicate(seq)) => {
                 if !terms.dry_run {
                     self.make_durable(seq)?;
                 }
                 warnings.extend(self.differs(&events[0], seq)?);
-                Appending::Appended(Appended { first: seq, last: seq, duplicate: true, filler: None })
+                Appending::Appended(Appended { first: seq, last: seq, count: 1, duplicate: true, filler: None })
             }
         };
         Ok(Said { value, warnings })

@@ -109,6 +109,8 @@ pub(crate) struct Committed {
     pub(crate) first: Seq,
     /// The last.
     pub(crate) last: Seq,
+    /// How many: another program's may be among them.
+    pub(crate) count: u64,
     /// The number that was filled.
     pub(crate) filler: Option<Seq>,
 }
@@ -172,6 +174,7 @@ impl Ledger {
         progress: &mut Progress<'_>,
     ) -> Result<Outcome<Committed, C::Denied>, Error> {
         let mut cache = Cache::Believed;
+        let (mut kept, mut filler) = (Vec::new(), None);
         for _ in 0..ATTEMPTS_MAX {
             let published = match self.publish(composer, chained, cache, warnings, progress)? {
                 Outcome::Committed(published) => published,
@@ -188,8 +191,13 @@ impl Ledger {
                 self.see_them_out().map_err(|error| not_known(first, last, &error))?;
             }
             let lost = self.replaced(&published)?;
+            let numbers = published.events.iter().enumerate().filter(|(nth, _)| !lost.contains(nth));
+            kept.extend(numbers.map(|(_, (seq, _))| *seq));
+            filler = filler.or(published.filler);
             if lost.is_empty() {
-                return Ok(Outcome::Committed(Committed { first, last, filler: published.filler }));
+                // What was appended again is behind what others did meanwhile.
+                let first = kept.first().copied().unwrap_or(first);
+                return Ok(Outcome::Committed(Committed { first, last, count: kept.len() as u64, filler }));
             }
             for nth in &lost {
                 let (seq, _) = published.events[*nth];

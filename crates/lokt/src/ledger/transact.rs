@@ -5,7 +5,7 @@ use lokt_core::ledger::fold::Folded;
 
 use super::Ledger;
 use super::answers::Appended;
-use super::commit::{Compose, Need, Outcome, Piece, View};
+use super::commit::{Committed, Compose, Need, Outcome, Piece, View};
 use crate::error::Error;
 use crate::locks::Said;
 
@@ -48,8 +48,8 @@ impl Ledger {
         let mut warnings = Vec::new();
         let value = match self.commit(&mut Decide(decide), self.settings.chain, &mut warnings, &mut |_, _| {})? {
             Outcome::Committed(done) => {
-                let (first, last, filler) = (done.first, done.last, done.filler);
-                Transacted::Appended(Appended { first, last, duplicate: false, filler })
+                let Committed { first, last, count, filler } = done;
+                Transacted::Appended(Appended { first, last, count, duplicate: false, filler })
             }
             Outcome::Nothing => Transacted::Nothing,
             Outcome::Denied(denied) => Transacted::Denied(denied),

@@ -120,7 +120,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 
 fn done(args: &Args, ledger: &Ledger, appended: &Appended, format: Format) -> Result<Report, Failure> {
     let (first, last) = (appended.first.get(), appended.last.get());
-    let count = last - first + 1;
+    let count = appended.count;
+    let others = (last - first + 1).saturating_sub(count);
     let report = Report::new(Exit::Done);
     if format == Format::Json {
         let head = match (appended.duplicate, args.dry_run) {
@@ -145,7 +146,11 @@ fn done(args: &Args, ledger: &Ledger, appended: &Appended, format: Format) -> Re
             filler: appended.filler.map(Seq::get),
         }));
     }
-    let events = if count == 1 { format!("event {first}") } else { format!("events {first} to {last}") };
+    let events = match (count, others) {
+        (1, _) => format!("event {first}"),
+        (_, 0) => format!("events {first} to {last}"),
+        _ => format!("{count} events from {first} to {last}, with {others} of another program among them"),
+    };
     Ok(match (appended.duplicate, args.dry_run) {
         (true, _) => {
             let key = quoted(args.id.as_deref().unwrap_or_default());
