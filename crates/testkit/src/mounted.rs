@@ -1,8 +1,10 @@
 //! File systems that are made for a test and taken down whatever happens. They need the superuser, for the mounts, and fail without: a test
 //! that can't run has shown nothing.
 
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -11,6 +13,18 @@ use crate::swarm::wait_until;
 
 /// A file system whose last process has ended can be taken down at once.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Becomes this program again, given `words`, with mounts of its own. Comes back only if that can't be done.
+///
+/// Whoever gets a copy of all mounts (`unshare --mount`) keeps a file system that others have unmounted, and its device. Only this program's own
+/// children get a copy of its mounts; and they go with the last of them, whatever ended it.
+pub fn again_with_own_mounts<S: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item = S>) -> io::Error {
+    let this = match std::env::current_exe() {
+        Ok(this) => this,
+        Err(error) => return error,
+    };
+    Command::new("unshare").args(["--mount", "--propagation", "private"]).arg(this).args(words).exec()
+}
 
 /// A file system of the test's own, until this is dropped.
 pub struct Mounted {
@@ -56,13 +70,14 @@ impl Mounted {
         self.dir.path().join("at")
     }
 
-    /// Takes the power away from an image of ext4 or xfs: the file system stops in this moment, without writing what it has only in memory.
-    /// Whoever uses it gets `EIO` from now on.
-    pub fn cut_power(&self) {
-        let cut = self.tool("xfs_io", &["-x", "-c", "shutdown", "at"]);
-        // It ends with 0 also when the kernel refused.
-        let said = [cut.stdout.as_slice(), &cut.stderr].concat();
-        assert!(cut.status.success() && said.is_empty(), "xfs_io stops it: {}", String::from_utf8_lossy(&said));
+    /// A switch for the power of an image of ext4 or xfs.
+    pub fn switch(&self) -> Switch {
+        let words = ["--fifo", "1", "xfs_io", "-x", "at"];
+        let mut command = Command::new("chrt");
+        command.args(words).current_dir(self.dir.path());
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.unwrap_or_else(|error| panic!("chrt is needed for this test: {error}"));
+        Switch { child, at: self.at() }
     }
 
     /// The power is back: the image is mounted again, and the file system replays its log. Nobody may use it meanwhile.
@@ -87,6 +102,37 @@ impl Mounted {
         let at = self.at().display().to_string();
         let line = mounts.lines().find(|line| line.split(' ').nth(1) == Some(&at)).expect("it is mounted");
         line.split(' ').nth(2).expect("a mount has a kind").to_owned()
+    }
+}
+
+/// Takes the power away from a file system at once: a program that stands by, before all others.
+pub struct Switch {
+    child: Child,
+    at: PathBuf,
+}
+
+impl Switch {
+    /// The file system stops in this moment, without writing what it has only in memory. Whoever uses it gets `EIO` from now on.
+    pub fn off(mut self) {
+        let mut words = self.child.stdin.take().expect("it was asked for");
+        words.write_all(b"shutdown\nquit\n").expect("a switch listens");
+        drop(words);
+        let mut said = String::new();
+        let (stdout, stderr) = (self.child.stdout.take(), self.child.stderr.take());
+        // It ends with 0 also when the kernel refused.
+        let _ = stdout.expect("it was asked for").read_to_string(&mut said);
+        let _ = stderr.expect("it was asked for").read_to_string(&mut said);
+        let status = self.child.wait().expect("it is our child");
+        assert!(status.success() && said.is_empty(), "xfs_io stops it: {said}");
+        assert!(std::fs::create_dir(self.at.join("with-power")).is_err(), "without power nothing can be made");
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // One that nobody used keeps the file system.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -12,6 +12,7 @@ use lokt_testkit::tally::{Trial, count};
 use serde_json::Value;
 
 use crate::actors::{self, Acks, Actor};
+use crate::gate::Gate;
 use crate::site::{Call, Site, Stop};
 use crate::tally::Tally;
 
@@ -37,29 +38,30 @@ impl Stage {
     }
 
     /// Everybody works, until the power is cut. Before that everybody is answered, and everything of which nothing was acknowledged before.
-    pub(crate) fn work_until_cut(&mut self, dice: &mut Dice, tally: &mut Tally) {
+    pub(crate) fn work_until_cut(&mut self, dice: &mut Dice, tally: &mut Tally) -> Moment {
         let count = self.actors.len();
         let site = &self.site;
         let started: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
         let answered: Vec<Mutex<Acks>> = (0..count).map(|_| Mutex::default()).collect();
         let wrong: Mutex<Vec<(&'static str, Stop)>> = Mutex::default();
         let missing: BTreeSet<&str> = actors::kinds().into_iter().filter(|kind| !tally.is_acknowledged(kind)).collect();
+        let gate = Gate::open(count);
+        let moment = Moment::draw(dice, count);
         let mut seeds: Vec<Dice> = (0..count).map(|_| Dice::new(dice.below(u64::MAX))).collect();
         thread::scope(|scope| {
             let mut workers = Vec::new();
             for (nth, (actor, dice)) in self.actors.iter_mut().zip(&mut seeds).enumerate() {
-                let (started, answered, wrong) = (&started[nth], &answered[nth], &wrong);
+                let (started, answered, wrong, gate) = (&started[nth], &answered[nth], &wrong, &gate);
                 workers.push(scope.spawn(move || {
-                    while !site.is_off() {
+                    let mut step = || {
                         started.fetch_add(1, Ordering::SeqCst);
-                        match actor.step(site, dice) {
-                            Ok(acks) => answered.lock().expect("no thread panicked with it").extend(acks),
-                            Err(stop) => {
-                                wrong.lock().expect("no thread panicked with it").push((actor.kind(), stop));
-                                break;
-                            }
-                        }
-                    }
+                        let done = actor.step(site, dice);
+                        let acks = done.map_err(|stop| {
+                            wrong.lock().expect("no thread panicked with it").push((actor.kind(), stop));
+                        });
+                        acks.map(|acks| answered.lock().expect("no thread panicked with it").extend(acks)).is_ok()
+                    };
+                    while !site.is_off() && gate.pass(nth, &mut step) != Some(false) {}
                 }));
             }
             let known = |acks: &Mutex<Acks>| acks.lock().expect("no thread panicked with it").clone();
@@ -73,7 +75,10 @@ impl Stage {
                 let sentence = "everybody is answered within minutes, and everything once".to_owned();
                 wrong.lock().expect("no thread panicked with it").push(("warm-up", Stop::Wrong(sentence)));
             }
-            wait_for_moment(dice, &started);
+            if !moment.wait(&started, &gate, has_stopped) {
+                let sentence = "whatever was begun ends".to_owned();
+                wrong.lock().expect("no thread panicked with it").push(("waiting for the cut", Stop::Wrong(sentence)));
+            }
             site.cut_power();
             // Somebody may have been about to start one more.
             while !workers.iter().all(ScopedJoinHandle::is_finished) {
@@ -90,6 +95,7 @@ impl Stage {
         for (kind, stop) in wrong.into_inner().expect("no thread panicked with it") {
             note(tally, kind, Err(stop));
         }
+        moment
     }
 
     /// Compares what is there with the books of everybody.
@@ -171,16 +177,40 @@ fn headline(complaint: &Value) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// At any moment; or right after somebody has begun something.
-fn wait_for_moment(dice: &mut Dice, started: &[AtomicU64]) {
-    if dice.below(2) == 0 {
-        pause(Duration::from_millis(50 + dice.below(1950)));
-        return;
+/// When the power goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Moment {
+    /// At any moment.
+    Any { ms: u64 },
+    /// Right after somebody has begun something.
+    Begun { whose: usize, us: u64 },
+    /// Right after somebody was answered who was alone for its last steps: nobody else's syncs made durable what it did.
+    Answered { whose: usize, steps: u64 },
+}
+
+impl Moment {
+    fn draw(dice: &mut Dice, count: usize) -> Self {
+        let whose = dice.index(count);
+        match dice.below(3) {
+            0 => Self::Any { ms: 50 + dice.below(1950) },
+            1 => Self::Begun { whose, us: dice.below(20_000) },
+            _ => Self::Answered { whose, steps: 1 + dice.below(3) },
+        }
     }
-    let whose = &started[usize::try_from(dice.below(started.len() as u64)).expect("it is below a length")];
-    let before = whose.load(Ordering::SeqCst);
-    wait_until(Duration::from_secs(2), || whose.load(Ordering::SeqCst) > before);
-    pause(Duration::from_micros(dice.below(20_000)));
+
+    /// Waits for it. `gone`: somebody has stopped working. Says whether it came.
+    fn wait(self, started: &[AtomicU64], gate: &Gate, gone: impl Fn() -> bool) -> bool {
+        match self {
+            Self::Any { ms } => pause(Duration::from_millis(ms)),
+            Self::Begun { whose, us } => {
+                let before = started[whose].load(Ordering::SeqCst);
+                wait_until(Duration::from_secs(2), || started[whose].load(Ordering::SeqCst) > before);
+                pause(Duration::from_micros(us));
+            }
+            Self::Answered { whose, steps } => return gate.leave_alone(whose, steps, gone),
+        }
+        true
+    }
 }
 
 fn note(tally: &mut Tally, kind: &'static str, done: Result<(), Stop>) {
@@ -195,6 +225,8 @@ pub(crate) struct Course {
     pub(crate) cuts: u32,
     pub(crate) file_systems: u32,
     pub(crate) reboots: u32,
+    /// Cuts right after the answer to somebody who was alone.
+    pub(crate) alone: u32,
 }
 
 impl Course {
@@ -206,7 +238,8 @@ impl Course {
                 self.file_systems += 1;
                 Stage::new(kind, tally)
             });
-            on.work_until_cut(dice, tally);
+            let moment = on.work_until_cut(dice, tally);
+            self.alone += u32::from(matches!(moment, Moment::Answered { .. }));
             count(Trial::Outage);
             let rebooted = dice.below(2) == 0;
             self.cuts += 1;

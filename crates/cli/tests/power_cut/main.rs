@@ -10,6 +10,7 @@
 
 mod actors;
 mod course;
+mod gate;
 mod options;
 mod proofs;
 mod site;
@@ -17,20 +18,34 @@ mod stored;
 mod tally;
 
 use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use lokt_testkit::dice::Dice;
+use lokt_testkit::mounted::again_with_own_mounts;
 use lokt_testkit::swarm::now_ms;
 
 use course::Course;
 use options::Options;
+use proofs::{
+    a_cut_loses_what_was_never_synced, every_kind_of_loss_is_noticed, whoever_is_alone_and_does_not_sync_loses_it,
+    without_syncs_acknowledged_things_are_lost,
+};
 use tally::Tally;
 
+/// The first word of this program when it has mounts of its own.
+const INSIDE: &str = "--inside";
+
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let inside = words.first().is_some_and(|word| word == INSIDE);
+    if inside {
+        words.remove(0);
+    }
+    let options = match Options::parse(words.iter().cloned()) {
         Ok(Some(options)) => options,
         Ok(None) => {
-            say("\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 8 filtered out\n");
+            say("\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 10 filtered out\n");
             return ExitCode::SUCCESS;
         }
         Err(why) => {
@@ -38,10 +53,17 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if !inside {
+        let error = again_with_own_mounts([INSIDE.to_owned()].into_iter().chain(words));
+        say(&format!("power_cut: unshare is needed for mounts of its own: {error}"));
+        return ExitCode::FAILURE;
+    }
     let start = now_ms();
     let (mut passed, mut failed) = (0, 0);
-    let mut done = |name: &str, result: Result<String, String>| {
-        let (word, text) = match result {
+    let mut done = |name: &str, test: &mut dyn FnMut() -> Result<String, String>| {
+        // What a panic is about was said by it. The rest is tried all the same.
+        let result = catch_unwind(AssertUnwindSafe(test));
+        let (word, text) = match result.unwrap_or_else(|_| Err("it panicked".into())) {
             Ok(text) => ("ok", text),
             Err(text) => ("FAILED", text),
         };
@@ -52,12 +74,18 @@ fn main() -> ExitCode {
     let share = options.cuts.div_ceil(u32::try_from(options.kinds.len()).expect("there are two"));
     for kind in &options.kinds {
         let mut dice = Dice::new(options.seed);
-        done(&format!("{kind}_a_cut_loses_what_was_never_synced"), proofs::a_cut_loses_what_was_never_synced(kind));
-        done(&format!("{kind}_every_kind_of_loss_is_noticed"), proofs::every_kind_of_loss_is_noticed(kind));
-        let noticed = proofs::without_syncs_acknowledged_things_are_lost(kind, &mut dice);
-        done(&format!("{kind}_without_syncs_acknowledged_things_are_lost"), noticed);
-        let survived = what_was_acknowledged_survives_every_cut(kind, share, &mut dice);
-        done(&format!("{kind}_what_was_acknowledged_survives_every_cut"), survived);
+        let (cuts, dice) = (share, &mut dice);
+        done(&format!("{kind}_a_cut_loses_what_was_never_synced"), &mut || a_cut_loses_what_was_never_synced(kind));
+        done(&format!("{kind}_every_kind_of_loss_is_noticed"), &mut || every_kind_of_loss_is_noticed(kind));
+        done(&format!("{kind}_without_syncs_acknowledged_things_are_lost"), &mut || {
+            without_syncs_acknowledged_things_are_lost(kind, dice)
+        });
+        done(&format!("{kind}_whoever_is_alone_and_does_not_sync_loses_it"), &mut || {
+            whoever_is_alone_and_does_not_sync_loses_it(kind, dice)
+        });
+        done(&format!("{kind}_what_was_acknowledged_survives_every_cut"), &mut || {
+            what_was_acknowledged_survives_every_cut(kind, cuts, dice)
+        });
     }
     let (took, word) = (now_ms() - start, if failed == 0 { "ok" } else { "FAILED" });
     say(&format!(
@@ -72,8 +100,10 @@ fn main() -> ExitCode {
 fn what_was_acknowledged_survives_every_cut(kind: &str, cuts: u32, dice: &mut Dice) -> Result<String, String> {
     let (mut tally, mut course) = (Tally::default(), Course::default());
     course.run(kind, cuts, dice, &mut tally, say);
-    let Course { cuts, file_systems, reboots } = course;
-    let about = format!("{cuts} cuts on {file_systems} file systems ({kind}), {reboots} of them as reboots");
+    let Course { cuts, file_systems, reboots, alone } = course;
+    let about = format!(
+        "{cuts} cuts on {file_systems} file systems ({kind}), {reboots} of them as reboots, {alone} right after an answer to somebody who was alone"
+    );
     let report = format!("{about}\n{}", tally.table());
     match tally.verdict(&actors::kinds()) {
         Ok(()) => Ok(report),

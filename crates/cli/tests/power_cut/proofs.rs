@@ -10,6 +10,9 @@ use crate::course::Stage;
 use crate::site::{Site, Stop, Syncs};
 use crate::tally::Tally;
 
+/// What one does by chance may leave nothing to be lost: an answer that it has already. Not so often in a row.
+const ALONE_MAX: usize = 8;
+
 /// A cut that loses nothing proves nothing: a file that was written and not synced is gone or empty after it, one that was synced isn't.
 pub(crate) fn a_cut_loses_what_was_never_synced(kind: &str) -> Result<String, String> {
     let mut site = Site::new(kind);
@@ -91,4 +94,54 @@ pub(crate) fn without_syncs_acknowledged_things_are_lost(kind: &str, dice: &mut 
         return Err("without syncs nothing was lost: either the fault wasn't planted, or the judge is blind".into());
     }
     Ok(format!("lost and noticed: {}", lost.join(", ")))
+}
+
+/// The same for each by itself: one who is alone, and whose last answer comes without a sync, must find that something of it is lost. So those who
+/// work at the same time don't hide from the judge that somebody forgot to sync.
+pub(crate) fn whoever_is_alone_and_does_not_sync_loses_it(kind: &str, dice: &mut Dice) -> Result<String, String> {
+    let mut before = Tally::default();
+    let mut stage = Stage::new(kind, &mut before);
+    if !before.findings.is_empty() {
+        return Err(before.findings.join("\n"));
+    }
+    let mut noticed = Vec::new();
+    // Who comes later depends on those before: a claim on its ledger.
+    for nth in (0..stage.actors.len()).rev() {
+        if stage.actors[nth].kind() == actors::GUARDS_TOKEN {
+            // Made durable a thousand at a time, long before one is given.
+            continue;
+        }
+        let lost = (0..ALONE_MAX).find_map(|_| lose_alone(&mut stage, nth, dice).transpose());
+        match lost {
+            Some(Ok(lost)) => noticed.push(lost),
+            Some(Err(why)) => return Err(why),
+            None => return Err(format!("{}: nothing was lost without syncs", stage.actors[nth].kind())),
+        }
+    }
+    Ok(format!("lost and noticed: {}", noticed.join("; ")))
+}
+
+/// One step of one actor without syncs, and a cut. Gives what it missed, if anything.
+fn lose_alone(stage: &mut Stage, nth: usize, dice: &mut Dice) -> Result<Option<String>, String> {
+    let Stage { site, actors } = stage;
+    let actor = &mut actors[nth];
+    let wrong = |stop: Stop| format!("{stop:?}");
+    site.sync();
+    site.set_syncs(Syncs::Skipped);
+    let done = actor.step(site, dice);
+    site.set_syncs(Syncs::Kept);
+    let mut tally = Tally::default();
+    match done {
+        Ok(_) => {}
+        // What somebody else lost before may have been the count of tokens. That shows nothing about this one, whose book is put right.
+        Err(Stop::Wrong(sentence)) if sentence.contains("token-order") => {
+            actor.look(site, &mut tally).map_err(wrong)?;
+            return Ok(None);
+        }
+        Err(stop) => return Err(wrong(stop)),
+    }
+    site.cut_power();
+    site.come_back(false);
+    actor.look(site, &mut tally).map_err(wrong)?;
+    Ok(tally.lost().first().map(|(kind, _)| (*kind).to_owned()))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lokt_testkit::mounted::Mounted;
+use lokt_testkit::mounted::{Mounted, Switch};
 use lokt_testkit::swarm::{Ended, pause, put, wait_until};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
@@ -27,6 +27,9 @@ const BEING_WRITTEN: Duration = Duration::from_millis(2500);
 /// Who is told to try again (75) does so that often: a disk that stands still for seconds is no mistake of those who wait for it, and each
 /// waits for seconds itself.
 const AGAIN_MAX: u32 = 20;
+
+/// A command that hasn't ended by then hangs.
+const COMMAND_SECS_MAX: &str = "300";
 
 /// When a lock that says nothing is taken over, and a little more.
 const LEFT_BEHIND: Duration = Duration::from_secs(31);
@@ -116,6 +119,8 @@ impl Highest {
 
 /// A file system of a test's own, with the commands that run on it.
 pub(crate) struct Site {
+    /// Before the file system: as long as it stands by, that can't be taken down.
+    switch: Mutex<Option<Switch>>,
     mounted: Mounted,
     /// Outside of it.
     notes: TempDir,
@@ -133,8 +138,10 @@ pub(crate) struct Site {
 impl Site {
     /// A new file system.
     pub(crate) fn new(kind: &str) -> Self {
+        let mounted = Mounted::image(kind, MEGABYTES);
         Self {
-            mounted: Mounted::image(kind, MEGABYTES),
+            switch: Mutex::new(Some(mounted.switch())),
+            mounted,
             notes: tempfile::tempdir().expect("there is room for a temp directory"),
             syncs: Syncs::Kept,
             boot: None,
@@ -208,8 +215,9 @@ impl Site {
 
     /// Cuts the power.
     pub(crate) fn cut_power(&self) {
+        let switch = self.switch.lock().expect("no thread panicked with it").take().expect("the power is on");
         self.off.store(true, Ordering::SeqCst);
-        self.mounted.cut_power();
+        switch.off();
     }
 
     /// Ends what still runs.
@@ -228,6 +236,7 @@ impl Site {
     /// The power is back; on the same boot as far as commands can tell, or on another one.
     pub(crate) fn come_back(&mut self, rebooted: bool) {
         self.mounted.come_back();
+        self.switch = Mutex::new(Some(self.mounted.switch()));
         self.rebooted = rebooted;
         if rebooted {
             self.boots += 1;
@@ -245,17 +254,22 @@ impl Site {
 
     /// Runs a command to its end, and again if it is told to try again.
     pub(crate) fn run(&self, call: &Call) -> Ended {
+        self.run_listening(call, |_| {})
+    }
+
+    /// The same. What the command says while it runs is heard line by line; what is said when the power is off isn't.
+    pub(crate) fn run_listening(&self, call: &Call, mut hear: impl FnMut(&str)) -> Ended {
         for _ in 0..AGAIN_MAX {
-            let ended = self.run_once(call);
+            let ended = self.run_once(call, &mut hear);
             if ended.code != Some(75) || self.is_off() {
                 return ended;
             }
             self.repeated.fetch_add(1, Ordering::SeqCst);
         }
-        self.run_once(call)
+        self.run_once(call, &mut hear)
     }
 
-    fn run_once(&self, call: &Call) -> Ended {
+    fn run_once(&self, call: &Call, hear: &mut impl FnMut(&str)) -> Ended {
         let words = self.words(call);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).current_dir(self.mounted.at().join(&call.dir)).process_group(0);
@@ -272,18 +286,30 @@ impl Site {
         // Whoever ended before reading has said why.
         let _ = input.write_all(call.input.as_bytes());
         drop(input);
+        let mut said = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let mut stdout = Vec::new();
+        let mut heard = 0;
+        // What is said on stderr meanwhile is little, and fits into its pipe.
+        while said.read_until(b'\n', &mut stdout).is_ok_and(|count| count > 0) {
+            if !self.is_off() {
+                hear(&String::from_utf8_lossy(&stdout[heard..]));
+            }
+            heard = stdout.len();
+        }
         let output = child.wait_with_output().expect("a child can be waited for");
         self.running.lock().expect("no thread panicked with it").remove(&pid);
         Ended {
             code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }
 
     /// The command with everything around it.
     fn words(&self, call: &Call) -> Vec<String> {
-        let mut words: Vec<String> = Vec::new();
+        // It ends with this program, and long before anybody gives up waiting for that.
+        let bounds = ["setpriv", "--pdeathsig", "TERM", "timeout", "--kill-after", "5", COMMAND_SECS_MAX];
+        let mut words: Vec<String> = bounds.map(str::to_owned).to_vec();
         if self.syncs == Syncs::Skipped {
             let strace = "strace -f --seccomp-bpf -o /dev/null -e trace=fsync,fdatasync,syncfs,sync_file_range \
                 -e inject=fsync,fdatasync,syncfs,sync_file_range:retval=0";

@@ -1,4 +1,5 @@
-//! Guards, which wait for each other in a line. Nothing of them outlives a cut, but no token is given twice.
+//! Guards, which wait for each other in a line. Nothing of them outlives a cut, but no token is given twice: not that of a command that ran when
+//! the power went, either.
 
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use crate::site::{Call, Highest, Site, Stop};
 use crate::stored::Stored;
 use crate::tally::Tally;
 
+/// What a guard is answered.
+pub(crate) const GUARDS_TOKEN: &str = "guard's token";
 /// All guards want the same.
 const NAME: &str = "guarded";
 
@@ -18,11 +21,13 @@ pub(crate) struct Guards {
     owner: &'static str,
     tokens: Arc<Highest>,
     asked: bool,
+    /// What a command said that it has, and what was known before, if the power went before its guard was seen to end.
+    cut_off: Option<(u64, u64)>,
 }
 
 impl Guards {
     pub(crate) fn new(owner: &'static str, tokens: &Arc<Highest>) -> Self {
-        Self { owner, tokens: Arc::clone(tokens), asked: false }
+        Self { owner, tokens: Arc::clone(tokens), asked: false, cut_off: None }
     }
 
     /// Runs a command that says which token it got, and then does nothing for so many hundredths of a second. Gives the greatest token that
@@ -32,19 +37,23 @@ impl Guards {
         let call = Call::new(self.owner, &format!("guard {NAME} {flags} -- sh -c")).word(script);
         let before = self.tokens.so_far();
         self.asked = true;
-        let ended = site.run(&call);
+        let mut said = None;
+        let ended = site.run_listening(&call, |line| {
+            said = line.trim().parse().ok();
+            self.tokens.note(said.unwrap_or_default());
+        });
+        self.cut_off = said.map(|token| (before, token));
         site.judge(&call, &ended)?;
         self.asked = false;
-        let token =
-            ended.stdout.trim().parse().map_err(|_| Stop::Wrong(format!("a guard gives a token: {ended:?}")))?;
-        self.tokens.note(token);
+        let (before, token) =
+            self.cut_off.take().ok_or_else(|| Stop::Wrong(format!("a guard gives a token: {ended:?}")))?;
         Ok((before, token))
     }
 }
 
 impl Actor for Guards {
     fn kind(&self) -> &'static str {
-        "guard's token"
+        GUARDS_TOKEN
     }
 
     fn move_in(&mut self, _: &Site) -> Result<(), Stop> {
@@ -60,7 +69,11 @@ impl Actor for Guards {
     }
 
     fn look(&mut self, site: &Site, tally: &mut Tally) -> Result<(), Stop> {
-        if self.asked {
+        // Whoever has said its token was granted; the next one is compared with it, too.
+        if let Some((before, token)) = self.cut_off.take() {
+            tally.acknowledged(self.kind(), 1);
+            tally.check(self.kind(), token > before, || format!("token-order: {NAME} got {token} after {before}"));
+        } else if self.asked {
             tally.in_flight(self.kind());
         }
         self.asked = false;

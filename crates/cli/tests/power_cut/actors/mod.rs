@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 use lokt_testkit::dice::Dice;
 
+pub(crate) use guards::GUARDS_TOKEN;
+
 use crate::site::{Highest, Site, Stop};
 use crate::tally::Tally;
 
