@@ -54,6 +54,8 @@ struct State {
     next_ino: u64,
     mount_id: u64,
     now: Timestamp,
+    /// A test set the clock, so it is shown.
+    has_clock: bool,
 }
 
 #[derive(Default, Clone)]
@@ -128,6 +130,18 @@ impl MemDisk {
         state.durable_names.insert(path.into(), ino);
     }
 
+    /// The clock of the file system shows this from now on, and everybody may look at it. What was written before is older.
+    pub fn set_clock(&self, now: Timestamp) {
+        let mut state = self.state();
+        (state.now, state.has_clock) = (now, true);
+    }
+
+    /// Every file, for a comparison.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let state = self.state();
+        state.names.iter().map(|(path, ino)| (path.clone(), state.files[ino].bytes.clone())).collect()
+    }
+
     /// Somebody empties a file.
     pub fn truncate(&self, path: &str) {
         let mut state = self.state();
@@ -145,6 +159,12 @@ impl MemDisk {
         state.names.retain(|name, _| !gone(name));
         state.durable_names.retain(|name, _| !gone(name));
     }
+}
+
+/// Asserts that a path is below the disk: the real one would follow it elsewhere.
+fn inside(path: &str) {
+    let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    assert!(matches!(path, "" | ".") || path.split('/').all(is_name), "a path leads out of the disk: {path:?}");
 }
 
 /// What is under a path: files and directories, each with its path below and its number.
@@ -230,6 +250,7 @@ impl State {
 
 impl Disk for MemDisk {
     fn read(&self, path: &str, limit: usize) -> io::Result<Entry> {
+        inside(path);
         let state = self.state();
         let Some(ino) = state.names.get(path) else {
             return Ok(if state.is_taken(path) { Entry::NotRegular("a directory") } else { Entry::Missing });
@@ -242,16 +263,19 @@ impl Disk for MemDisk {
     }
 
     fn open(&self, path: &str) -> io::Result<Opening> {
+        inside(path);
         let ino = self.state().names.get(path).copied();
         Ok(ino.map_or(Opening::Missing, |ino| Opening::File(Box::new(MemReader { disk: self.clone(), ino }))))
     }
 
     fn tail(&self, path: &str, limit: usize) -> io::Result<Vec<u8>> {
+        inside(path);
         let bytes = self.peek(path).unwrap_or_default();
         Ok(bytes[bytes.len().saturating_sub(limit)..].to_vec())
     }
 
     fn create(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn NewFile>> {
+        inside(path);
         let mut state = self.state();
         if state.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -262,6 +286,7 @@ impl Disk for MemDisk {
     }
 
     fn overwrite(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        inside(path);
         let mut state = self.state();
         let ino = state.ino_or_new(path);
         let file = state.files.get_mut(&ino).expect("every name has a file");
@@ -272,6 +297,7 @@ impl Disk for MemDisk {
     }
 
     fn append(&self, path: &str, bytes: &[u8]) -> io::Result<u64> {
+        inside(path);
         let mut state = self.state();
         let ino = state.ino_or_new(path);
         let file = state.files.get_mut(&ino).expect("every name has a file");
@@ -283,6 +309,7 @@ impl Disk for MemDisk {
     }
 
     fn cut(&self, path: &str, size: u64) -> io::Result<()> {
+        inside(path);
         let mut state = self.state();
         let ino = state.ino(path)?;
         let file = state.files.get_mut(&ino).expect("every name has a file");
@@ -291,6 +318,8 @@ impl Disk for MemDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        inside(from);
+        inside(to);
         let mut state = self.state();
         let tree = state.take_out(from)?;
         state.put_in(to, tree);
@@ -298,6 +327,8 @@ impl Disk for MemDisk {
     }
 
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        inside(from);
+        inside(to);
         let mut state = self.state();
         if state.is_taken(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -308,6 +339,8 @@ impl Disk for MemDisk {
     }
 
     fn exchange(&self, one: &str, other: &str) -> io::Result<()> {
+        inside(one);
+        inside(other);
         let mut state = self.state();
         if !state.is_taken(one) || !state.is_taken(other) {
             return Err(io::ErrorKind::NotFound.into());
@@ -319,6 +352,7 @@ impl Disk for MemDisk {
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
+        inside(path);
         let mut state = self.state();
         if state.names.remove(path).is_none() && state.is_taken(path) {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -327,6 +361,7 @@ impl Disk for MemDisk {
     }
 
     fn stamp(&self, path: &str) -> io::Result<Option<Stamp>> {
+        inside(path);
         let state = self.state();
         if path == "." {
             return Ok(Some(state.root_stamp()));
@@ -336,6 +371,7 @@ impl Disk for MemDisk {
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        inside(dir);
         let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
         let state = self.state();
         let mut names: Vec<String> = state
@@ -374,6 +410,8 @@ impl Disk for MemDisk {
     }
 
     fn link(&self, path: &str, to: &str) -> io::Result<()> {
+        inside(path);
+        inside(to);
         let mut state = self.state();
         let ino = state.ino(path)?;
         if state.is_taken(to) {
@@ -384,6 +422,7 @@ impl Disk for MemDisk {
     }
 
     fn make_dir(&self, dir: &str) -> io::Result<()> {
+        inside(dir);
         let mut state = self.state();
         if state.is_taken(dir) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -395,6 +434,7 @@ impl Disk for MemDisk {
     }
 
     fn sync(&self, path: &str) -> io::Result<()> {
+        inside(path);
         let mut state = self.state();
         let ino = state.ino(path)?;
         let file = state.files.get_mut(&ino).expect("every name has a file");
@@ -403,11 +443,13 @@ impl Disk for MemDisk {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        inside(dir);
         self.state().sync_names(dir);
         Ok(())
     }
 
     fn probe(&self, path: &str) -> io::Result<Option<LockedFile>> {
+        inside(path);
         let state = self.state();
         Ok(state
             .names
@@ -416,6 +458,7 @@ impl Disk for MemDisk {
     }
 
     fn create_pulse(&self, path: &str, bytes: &[u8]) -> io::Result<Box<dyn PulseFile>> {
+        inside(path);
         let mut state = self.state();
         if state.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -427,6 +470,7 @@ impl Disk for MemDisk {
     }
 
     fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        inside(dir);
         let mut state = self.state();
         let inside = format!("{dir}/");
         if !state.names.keys().chain(state.dirs.keys()).any(|path| path.starts_with(&inside)) {
@@ -441,6 +485,16 @@ impl Disk for MemDisk {
 
     fn changes(&self, _path: &str) -> io::Result<Changes> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn changed(&self, path: &str) -> io::Result<Option<Timestamp>> {
+        let state = self.state();
+        Ok(state.names.get(path).filter(|_| state.has_clock).map(|ino| state.files[ino].modified))
+    }
+
+    fn file_clock(&self) -> io::Result<Option<Timestamp>> {
+        let state = self.state();
+        Ok(state.has_clock.then_some(state.now))
     }
 
     fn mount(&self) -> Mount {
@@ -487,6 +541,7 @@ impl Unnamed for MemFile {
     }
 
     fn link(&self, path: &str) -> io::Result<()> {
+        inside(path);
         let mut state = self.disk.state();
         if state.is_taken(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
