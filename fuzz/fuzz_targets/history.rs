@@ -3,11 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use lokt::torture::Orders;
 use lokt_core::history::judge::{ledger, line, lost_updates, overlaps, registers, tokens};
-use lokt_core::history::{Entry, figures};
+use lokt_core::history::{Entry, Told, figures};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
+    text.lines().for_each(told);
     let mut entries: Vec<Entry> = text.lines().filter_map(|line| Entry::parse(line).ok()).collect();
     for entry in &entries {
         assert_eq!(Entry::parse(&entry.encode()).ok().as_ref(), Some(entry), "a deed reads back");
@@ -20,6 +22,18 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(judged(&entries), verdict, "a history is judged in the order in which it happened");
     }
 });
+
+/// A line that a child tells, or is told.
+fn told(line: &str) {
+    match Told::parse(line) {
+        Told::Did(entry) => assert_eq!(Entry::parse(line).ok(), Some(entry), "a deed is an entry"),
+        Told::Odd(why) | Told::Trouble(why) => assert_eq!(why.len() + 1, line.len(), "all of it is told"),
+        Told::Nothing(why) => assert!(!why.is_empty(), "why it is nothing"),
+    }
+    if let Ok(orders) = line.parse::<Orders>() {
+        assert_eq!(orders.to_string().parse(), Ok(orders), "orders read back");
+    }
+}
 
 fn judged(entries: &[Entry]) -> String {
     let all = (overlaps(entries), tokens(entries, |name| name), line(entries), lost_updates(entries), ledger(entries));

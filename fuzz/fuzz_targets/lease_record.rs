@@ -7,7 +7,7 @@ use lokt_core::hold::{Fence, Identity, LockId};
 use lokt_core::lease::config::{WorktreeConfig, policy};
 use lokt_core::lease::deciding::{Answer, Ask, Stored, ask};
 use lokt_core::lease::evidence::{Clues, judge};
-use lokt_core::lease::names::{File, fence_number, kept_fence_number};
+use lokt_core::lease::names::{File, fence_number, kept_fence_number, tree_token};
 use lokt_core::lease::record::{HolderId, Parsed, Record, parse};
 use lokt_core::lease::session::Session;
 use lokt_core::liveness::Liveness;
@@ -35,6 +35,9 @@ fn named(text: &str) {
     let file = File::parse(text);
     assert!(file == File::Other || file.name() == text, "a file has one name");
     let _ = (fence_number(text), kept_fence_number("main", text));
+    if let Some(token) = tree_token("main", text) {
+        assert!(text.starts_with("main.") && !text.contains('/'), "{token} is that of a tree of main");
+    }
     let holder = HolderId::parse(text);
     assert_eq!(HolderId::parse(&holder.text()), holder, "a holder reads back");
 }

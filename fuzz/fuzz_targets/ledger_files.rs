@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 use lokt_core::hold::Identity;
 use lokt_core::ledger::chain::Digest;
+use lokt_core::ledger::checkpoint::Checkpoint;
 use lokt_core::ledger::claiming::check_node;
 use lokt_core::ledger::lock_file::LockFile;
 use lokt_core::ledger::meta::{LOCK_TIMEOUT_SEC_MAX, lock_timeout_sec};
@@ -43,6 +44,9 @@ fn note(bytes: &[u8]) {
 }
 
 fn named(text: &str) {
+    if let Ok(checkpoint) = text.parse::<Checkpoint>() {
+        assert_eq!(checkpoint.to_string().parse(), Ok(checkpoint), "a checkpoint reads back");
+    }
     for style in [Style::Documented, Style::Native] {
         if let Named::Event(seq) = style.named(text) {
             assert_eq!(style.file_name(seq), text, "an event has one name");

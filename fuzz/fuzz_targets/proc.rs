@@ -4,11 +4,18 @@
 use libfuzzer_sys::fuzz_target;
 use lokt_core::git::{commondir, gitdir};
 use lokt_core::proc::{
-    flock_holder, hides_processes, ignores_signal, may_have_pid, mount_in, namespace_in, parse_stat, user_name,
+    boot_id, command_name, flock_holder, hides_processes, ignores_signal, may_have_pid, mount_in, namespace_in,
+    parse_stat, shares_flock, user_name,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     repository(bytes);
+    if let Some(id) = boot_id(bytes) {
+        assert!(!id.is_empty() && id.trim() == id, "an id has no blanks around it: {id:?}");
+        assert_eq!(boot_id(format!("{id}\n").as_bytes()).as_ref(), Some(&id), "a boot reads back");
+    }
+    let command = command_name(bytes);
+    assert_eq!(command_name(command.as_bytes()), command, "a command reads back");
     let text = String::from_utf8_lossy(bytes);
     if let Some(stat) = parse_stat(&text) {
         let again = format!("1 (a)) {} {}{} x", stat.state, "1 ".repeat(19 - 1), stat.start);
@@ -30,6 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(text.contains(" - "), "it has a file system: {mount:?}");
     }
     let _ = hides_processes(&text);
+    assert!(!shares_flock(&text) || text.contains("lock:") && text.contains("FLOCK"), "a lock is listed");
     if let Some(pid) = flock_holder(&text, (0, 0x27), 2) {
         assert!(pid > 0 && text.contains("FLOCK") && text.contains(&pid.to_string()), "it is named there: {pid}");
     }

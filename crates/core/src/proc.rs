@@ -138,6 +138,23 @@ fn flock_in(line: &str, ino: u64) -> Option<(i64, &str)> {
     (inode.parse::<u64>().ok()? == ino && pid > 0).then_some((pid, device))
 }
 
+/// Does the descriptor with this `/proc/<pid>/fdinfo/<n>` share a `flock`? Whoever waits for one has the file open too; only what shares the
+/// lock has it listed.
+pub fn shares_flock(fdinfo: &str) -> bool {
+    fdinfo.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK"))
+}
+
+/// What a process calls itself, by the bytes of `/proc/<pid>/comm`.
+pub fn command_name(comm: &[u8]) -> String {
+    String::from_utf8_lossy(comm).trim_end().to_owned()
+}
+
+/// The id of this boot, by the bytes of `/proc/sys/kernel/random/boot_id`; `None` if there is none in them.
+pub fn boot_id(bytes: &[u8]) -> Option<String> {
+    let id = core::str::from_utf8(bytes).ok()?.trim();
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
 /// The login name of a user, by the text of a passwd file.
 pub fn user_name(passwd: &str, uid: u32) -> Option<String> {
     passwd.lines().find_map(|line| {
@@ -247,6 +264,25 @@ mod tests {
         assert_eq!(flock_holder(table, (0, 0x29), 2), None, "nobody is better than an innocent one");
         let (one, _) = table.split_once('\n').expect("two lines");
         assert_eq!(flock_holder(one, (0, 0x29), 2), Some(10), "btrfs");
+    }
+
+    #[test]
+    fn only_a_descriptor_that_shares_a_lock_lists_it() {
+        let open = "pos:\t0\nflags:\t02100000\nmnt_id:\t29\nino:\t1234\n";
+        let lock = "lock:\t1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF\n";
+        assert!(shares_flock(&format!("{open}{lock}")));
+        assert!(!shares_flock(open) && !shares_flock(&lock.replace("FLOCK", "POSIX")) && !shares_flock(""));
+    }
+
+    #[test]
+    fn a_command_and_a_boot_are_lines_without_their_ends() {
+        assert_eq!(command_name(b"a b\n"), "a b");
+        assert_eq!(command_name(b"\xff\n"), "\u{fffd}", "a process may call itself anything");
+        assert_eq!(
+            boot_id(b"e7c9e5a0-1111-4222-8333-444455556666\n").as_deref(),
+            Some("e7c9e5a0-1111-4222-8333-444455556666")
+        );
+        assert_eq!((boot_id(b"\n"), boot_id(b"\xff"), boot_id(b"")), (None, None, None), "nothing is no boot's id");
     }
 
     #[test]

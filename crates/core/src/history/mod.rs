@@ -10,6 +10,7 @@
 //! | module | one idea |
 //! | --- | --- |
 //! | [`entry`] | one deed of one process, as a line |
+//! | [`told`] | what a process tells: its deeds, or what went wrong |
 //! | [`holds`] | deeds put together: who was inside of what, from when to when |
 //! | [`judge`] | which promises were broken |
 //! | [`mod@figures`] | how much, and how fast |
@@ -18,7 +19,9 @@ pub mod entry;
 pub mod figures;
 pub mod holds;
 pub mod judge;
+pub mod told;
 
 pub use entry::{Deed, Entry};
 pub use figures::{Figures, Measured, Percentiles, figures};
 pub use holds::Hold;
+pub use told::Told;

@@ -77,6 +77,15 @@ pub fn kept_fence_name(worktree: &str, ceiling: u64) -> String {
     format!("{worktree}.{ceiling}")
 }
 
+/// The token in the name of a tree that is to come back to a worktree: `<worktree>.<token>.<nonce>`, perhaps with a further nonce of who claimed
+/// it. `None` for other names, and for those of other worktrees.
+pub fn tree_token(worktree: &str, name: &str) -> Option<u64> {
+    let (token, nonces) = name.strip_prefix(worktree)?.strip_prefix('.')?.split_once('.')?;
+    let is_nonce =
+        |part: &str| part == "old" || (part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    nonces.split('.').all(is_nonce).then(|| token.parse().ok())?
+}
+
 /// A number that can be one of a link, or zero, written as we write it.
 fn decimal(text: &str) -> Option<u64> {
     let is_ours = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
@@ -143,6 +152,18 @@ mod tests {
         assert_eq!(kept_fence_number("a", "a.5.7"), None, "that is a worktree called a.5");
         assert_eq!(kept_fence_number("a.5", "a.5.7"), Some(7));
         assert_eq!(kept_fence_number("a", "ab.7"), None);
+    }
+
+    #[test]
+    fn a_tree_that_is_to_come_back_has_the_token_under_which_that_was_decided() {
+        let nonce = "0f".repeat(16);
+        assert_eq!(tree_token("a", &format!("a.7.{nonce}")), Some(7));
+        assert_eq!(tree_token("a", &format!("a.7.{nonce}.{nonce}.old")), Some(7), "whoever claimed it");
+        assert_eq!(tree_token("a", &format!("a.5.7.{nonce}")), None, "that is a worktree called a.5");
+        assert_eq!(tree_token("a.5", &format!("a.5.7.{nonce}")), Some(7));
+        for other in ["a", "a.7", "a.7.", "a.7.0f", "ab.7.old", "a.x.old"] {
+            assert_eq!(tree_token("a", other), None, "{other}");
+        }
     }
 
     proptest! {

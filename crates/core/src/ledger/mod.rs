@@ -8,6 +8,7 @@
 //! | [`catalogue`] | what the native program knows |
 //! | [`moment`] | times as the ledger's programs write them |
 //! | [`chain`] | one digest over all events up to a number |
+//! | [`checkpoint`] | that digest, as a line to be kept elsewhere |
 //! | [`fold`] | everything that the events up to a number say, and its cache |
 //! | [`claims`] | who has which node, folded from the events of both families |
 //! | [`proof`] | what the native program's replay would refuse |
@@ -18,6 +19,7 @@
 
 pub mod catalogue;
 pub mod chain;
+pub mod checkpoint;
 pub mod claiming;
 pub mod claims;
 pub mod draft;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::Hold;
-use lokt_core::ledger::chain::Digest;
+use lokt_core::ledger::checkpoint::Checkpoint;
 use lokt_core::ledger::claiming::Refused;
 use lokt_core::ledger::seq::{Oddity, Seq, Style};
 use lokt_core::ledger::stored::Damage;
@@ -132,15 +132,6 @@ pub enum Slot {
         /// The highest number now.
         head: u64,
     },
-}
-
-/// The head's digest, for safe keeping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checkpoint {
-    /// Up to which event.
-    pub head: u64,
-    /// Their digest.
-    pub chain: Digest,
 }
 
 /// What a verification found.

@@ -67,9 +67,10 @@ use lokt_core::ledger::seq::Seq;
 use lokt_core::time::Moment;
 
 pub use answers::{
-    AppendTerms, Appended, Appending, Census, Checkpoint, ClaimEntry, ClaimTerms, Claimed, Claiming, Fix, Founding,
-    How, LockPatience, Problem, Progress, Reaped, Releasing, Settings, Slot, Unmet, Verification,
+    AppendTerms, Appended, Appending, Census, ClaimEntry, ClaimTerms, Claimed, Claiming, Fix, Founding, How,
+    LockPatience, Problem, Progress, Reaped, Releasing, Settings, Slot, Unmet, Verification,
 };
+pub use lokt_core::ledger::checkpoint::Checkpoint;
 pub use lokt_core::ledger::fold::Folded;
 pub use transact::Transacted;
 

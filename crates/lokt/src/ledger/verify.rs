@@ -8,12 +8,13 @@
 mod claims;
 
 use lokt_core::ledger::chain::{Chain, Digest, Leaf};
+use lokt_core::ledger::checkpoint::Checkpoint;
 use lokt_core::ledger::seq::{Oddity, Seq};
 use lokt_core::ledger::stored::Stored;
 
 use self::claims::Claims;
 use super::Ledger;
-use super::answers::{Checkpoint, Fix, Problem, Progress, Verification};
+use super::answers::{Fix, Problem, Progress, Verification};
 use super::census::Names;
 use super::look::{Kept, Look, Seen, What};
 use crate::error::Error;

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use lokt_core::lease::names::tree_token;
 use lokt_core::lease::state::Restore;
 
 use super::carry::carry_ignored;
@@ -96,7 +97,7 @@ impl Worktree {
     pub(crate) fn empty_restores(&self, links: &Links) -> Result<(), Error> {
         let wanted = links.state().restore.map(|restore| restore.tree);
         let is_late = |name: &str| {
-            decided_under(name, self.name.as_str()).is_some_and(|token| token < links.next())
+            tree_token(self.name.as_str(), name).is_some_and(|token| token < links.next())
                 && wanted.as_ref().is_none_or(|tree| !name.starts_with(tree.as_str()))
         };
         let mut found = true;
@@ -214,14 +215,6 @@ impl Repository {
         payload::move_new(tree, &trash).at("move away", tree, "")?;
         Ok(trash)
     }
-}
-
-/// The token in the name of a worktree's tree: `<worktree>.<token>.<nonce>`, perhaps with a further nonce of who claimed it.
-fn decided_under(name: &str, worktree: &str) -> Option<u64> {
-    let (token, nonces) = name.strip_prefix(worktree)?.strip_prefix('.')?.split_once('.')?;
-    let is_nonce =
-        |part: &str| part == "old" || (part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    nonces.split('.').all(is_nonce).then(|| token.parse().ok())?
 }
 
 /// No other attempt will have more luck.

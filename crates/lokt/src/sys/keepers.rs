@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
+use lokt_core::proc::{command_name, shares_flock};
+
 /// A process that keeps a file locked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keeper {
@@ -30,18 +32,17 @@ pub(crate) fn is_open(id: (u64, u64)) -> bool {
     pids.any(|pid| opened(pid).any(|file| fs::metadata(file.path()).is_ok_and(|file| (file.dev(), file.ino()) == id)))
 }
 
-/// Whoever waits for the lock has the file open too; only what shares the lock has it listed with its descriptor.
 fn keeps_locked(pid: i64, id: (u64, u64)) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let mut found = files.filter(|file| fs::metadata(file.path()).is_ok_and(|file| (file.dev(), file.ino()) == id));
     found.any(|file| {
         let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", file.file_name().display()));
-        info.is_ok_and(|info| info.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK")))
+        info.is_ok_and(|info| shares_flock(&info))
     })
 }
 
 /// What a process calls itself.
 pub(crate) fn keeper(pid: i64) -> Keeper {
-    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    Keeper { pid, command: String::from_utf8_lossy(&name).trim_end().to_owned() }
+    let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Keeper { pid, command: command_name(&comm) }
 }

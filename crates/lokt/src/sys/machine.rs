@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use lokt_core::hold::{Identity, default_agent_id};
 use lokt_core::liveness::Process;
 pub use lokt_core::proc::ProcessStat;
-use lokt_core::proc::{namespace_in, parse_stat, user_name};
+use lokt_core::proc::{boot_id, namespace_in, parse_stat, user_name};
 use lokt_core::time::Moment;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -174,15 +174,13 @@ fn exists(pid: i64) -> bool {
 pub fn identity(owner: String, agent_id: Option<String>) -> Identity {
     let pid = i64::from(rustix::process::getpid().as_raw_nonzero().get());
     let pid_start = process_stat(pid).map_or(0, |stat| stat.start);
-    let boot_id = read_once("/proc/sys/kernel/random/boot_id");
-    let boot_id = boot_id.and_then(|id| String::from_utf8(id).ok()).map(|id| id.trim().to_owned());
     Identity {
         owner,
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         pid,
         pid_start,
         agent_id: agent_id.unwrap_or_else(|| default_agent_id(pid, pid_start)),
-        boot_id: boot_id.filter(|id| !id.is_empty()),
+        boot_id: read_once("/proc/sys/kernel/random/boot_id").and_then(|bytes| boot_id(&bytes)),
         pid_ns: namespace("pid"),
         boot_clocks: proc_view().starts,
         fs: None,

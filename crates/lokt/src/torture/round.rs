@@ -4,13 +4,13 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lokt_core::history::{Deed, Entry};
+use lokt_core::history::{Deed, Entry, Told};
 
 use super::Torture;
 use super::dice::Dice;
 use super::nemesis::{self, Blow};
 use super::ordeal::Blows;
-use super::worker::{ODDITY, Orders, TROUBLE};
+use super::worker::Orders;
 use crate::error::{Error, ErrorKind};
 use crate::sys::arena::Arena;
 use crate::sys::bell::sleep_on;
@@ -254,19 +254,16 @@ impl<'a> Round<'a> {
     fn hear(&mut self) -> Result<(), Error> {
         let lines = self.herd.lines().map_err(|error| self.cant("listen to", error))?;
         for line in String::from_utf8_lossy(&lines).lines() {
-            if let Some(why) = line.strip_prefix(ODDITY) {
-                self.err(why);
-                continue;
-            }
-            match (line.strip_prefix(TROUBLE), Entry::parse(line)) {
-                (Some(why), _) => self.give_up(Error::new(ErrorKind::Io, why).hint(MEND)),
-                (None, Ok(entry)) => {
+            match Told::parse(line) {
+                Told::Odd(why) => self.err(why),
+                Told::Trouble(why) => self.give_up(Error::new(ErrorKind::Io, why).hint(MEND)),
+                Told::Did(entry) => {
                     if matches!(entry.deed, Deed::Wrote { .. } | Deed::GaveUp { .. }) {
                         self.errors_in_a_row = 0;
                     }
                     self.add(entry);
                 }
-                (None, Err(error)) => {
+                Told::Nothing(error) => {
                     let why = format!("a process told something else: {error}: {line}");
                     self.give_up(Error::new(ErrorKind::Io, why).hint(MEND));
                 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use lokt_core::badges::Badges;
 use lokt_core::decide::Terms;
+use lokt_core::history::told::{ODDITY, TROUBLE};
 use lokt_core::history::{Deed, Entry};
 use lokt_core::hold::Fence;
 use lokt_core::name::LockName;
@@ -41,10 +42,7 @@ const WAIT_MS: (u64, u64) = (20, 1_500);
 /// After an error, before anything is tried again: what is broken stays so for a while, and others are to be heard meanwhile.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Lines that are no entries: what went wrong, and nobody can go on; what went wrong in a way in which it never does while locks work.
-pub(super) const TROUBLE: char = '!';
-pub(super) const ODDITY: char = '?';
-/// Of such a line; with the rest of it, it is written in one piece.
+/// Of a line that says what went wrong; with the rest of it, it is written in one piece.
 const WORDS_MAX: usize = 200;
 
 /// What a process is told when it is started.
@@ -70,9 +68,11 @@ impl FromStr for Orders {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Vec<u64> = text.split(':').filter_map(|number| number.parse().ok()).collect();
-        let [who, seed, until, without] = numbers[..] else { return Err("these are no orders".to_owned()) };
-        Ok(Self { who, seed, until, without_locks: without == 1 })
+        let numbers: Option<Vec<u64>> = text.split(':').map(|number| number.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[who, seed, until, without @ (0 | 1)]) => Ok(Self { who, seed, until, without_locks: without == 1 }),
+            _ => Err("these are no orders".to_owned()),
+        }
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
     fn orders_read_back() {
         let orders = Orders { who: 3, seed: u64::MAX, until: 77, without_locks: true };
         assert_eq!(orders.to_string().parse(), Ok(orders));
-        for bad in ["", "1:2:3", "1:2:3:x", "1:2:3:4:5"] {
+        for bad in ["", "1:2:3", "1:2:3:x", "1:x:2:3:1", "1:2:3:2", "1:2:3:4:5"] {
             assert!(bad.parse::<Orders>().is_err(), "{bad}");
         }
     }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use lokt::ledger::{Checkpoint, Verification};
 use serde::Serialize;
 
-use super::checkpoint::{parse_checkpoint, shown};
 use super::place::Place;
 use super::problems::{ProblemJson, paragraph};
 use crate::exit::Exit;
@@ -23,7 +22,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
     /// Compare with what `lokt ledger checkpoint` printed
-    #[arg(long, value_name = "N:HEX", value_parser = parse_checkpoint)]
+    #[arg(long, value_name = "N:HEX")]
     checkpoint: Option<Checkpoint>,
 }
 
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             events: found.events,
             chained: found.chained,
             head: found.checkpoint.head,
-            checkpoint: shown(&found.checkpoint),
+            checkpoint: found.checkpoint.to_string(),
             problems: found.problems.iter().map(ProblemJson::of).collect(),
             warnings: &said.warnings,
         }),
@@ -70,7 +69,7 @@ fn text(path: &str, found: &Verification) -> String {
         paragraph(&mut text, problem, false);
     }
     let _ = match found.problems.len() {
-        0 => writeln!(text, "nothing is wrong; checkpoint {}", shown(&found.checkpoint)),
+        0 => writeln!(text, "nothing is wrong; checkpoint {}", found.checkpoint),
         1 => writeln!(text, "1 problem"),
         count => writeln!(text, "{count} problems"),
     };
