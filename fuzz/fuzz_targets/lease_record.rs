@@ -10,6 +10,7 @@ use lokt_core::lease::evidence::{Clues, judge};
 use lokt_core::lease::names::{File, fence_number, kept_fence_number, tree_token};
 use lokt_core::lease::record::{HolderId, Parsed, Record, parse};
 use lokt_core::lease::session::Session;
+use lokt_core::lease::sighting::Sighting;
 use lokt_core::liveness::Liveness;
 use lokt_core::time::Moment;
 
@@ -19,6 +20,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(config) = WorktreeConfig::parse(bytes) {
         assert_eq!(WorktreeConfig::parse(&config.to_bytes()), Ok(config), "a worktree reads back");
+    }
+    if let Some(sighting) = Sighting::parse(bytes) {
+        assert_eq!(Sighting::parse(&sighting.to_bytes()), Some(sighting), "a sighting reads back");
     }
     let _ = policy(bytes).map(|wish| wish.policy());
     if let Ok(text) = core::str::from_utf8(bytes) {

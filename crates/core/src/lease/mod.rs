@@ -8,6 +8,7 @@
 //! | [`state`] | what links carry on about snapshots |
 //! | [`names`] | what the files of a chain are called |
 //! | [`session`] | the secret that makes a lease one's own |
+//! | [`sighting`] | since when something has been as it is |
 //! | [`evidence`] | how it is known that a lease is over |
 //! | [`deciding`] | the one decision, asked about leases |
 //! | [`audit`] | what happened, as lines that prove each other |
@@ -24,5 +25,6 @@ pub mod names;
 pub mod policy;
 pub mod record;
 pub mod session;
+pub mod sighting;
 pub mod slot;
 pub mod state;

@@ -4,10 +4,11 @@
 //! Boot clocks of another time namespace mean nothing to others; there the sighting lasts as long as the process.
 
 use lokt_core::lease::names::File;
+use lokt_core::lease::sighting::Sighting;
 use lokt_core::time::Moment;
-use serde_json::{Value, json};
 
 use super::Worktree;
+use crate::sys::disk::Entry;
 
 /// A sighting is a line.
 const SIGHTING_BYTES_MAX: usize = 4096;
@@ -40,11 +41,9 @@ impl Worktree {
     }
 
     fn kept_sighting(&self, path: &str, identity: &str) -> Option<u64> {
-        let crate::sys::disk::Entry::File(content) = self.repo.disk.read(path, SIGHTING_BYTES_MAX).ok()? else {
-            return None;
-        };
-        let value: Value = serde_json::from_slice(&content.bytes).ok()?;
-        (value.get("identity")?.as_str()? == identity).then(|| value.get("boottime_ms")?.as_u64()).flatten()
+        let Entry::File(content) = self.repo.disk.read(path, SIGHTING_BYTES_MAX).ok()? else { return None };
+        let kept = Sighting::parse(&content.bytes).filter(|kept| kept.identity == identity)?;
+        Some(kept.boottime_ms)
     }
 
     /// Best effort: without it only this process knows.
@@ -52,8 +51,7 @@ impl Worktree {
         let (Some(path), Ok(nonce)) = (self.watch_file(), self.random()) else { return };
         let disk = &self.repo.disk;
         let temp = format!("{}/.lokt-{nonce:032x}.tmp", self.chain_dir());
-        let mut bytes = json!({ "identity": identity, "boottime_ms": at }).to_string().into_bytes();
-        bytes.push(b'\n');
+        let bytes = Sighting { identity: identity.to_owned(), boottime_ms: at }.to_bytes();
         let Ok(file) = disk.create_as(&temp, &bytes, 0o644) else { return };
         if disk.rename(&temp, &path).is_err() {
             let _ = disk.remove(&temp);

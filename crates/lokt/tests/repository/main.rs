@@ -8,5 +8,6 @@ mod doctor_beside;
 mod interrupted;
 mod numbers;
 mod place;
+mod planted;
 mod stopped;
 mod worktrees;
