@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::canonical::{canonical, escaped};
-use super::json::{Ordered, Unique, is_hex, link_number, object, show_ms, text};
+use super::json::{Ordered, Unique, count, is_hex, link_number, object, show_ms, text};
 use crate::ledger::chain::Digest;
 use crate::time::parse_wall;
 
@@ -197,7 +197,7 @@ impl Anchor {
     /// Back.
     pub fn from_value(value: &Value) -> Option<Self> {
         let members = value.as_object()?;
-        let number = |name: &str| members.get(name).and_then(Value::as_u64);
+        let number = |name: &str| count(members.get(name));
         let (count, hash) = counted_hash(members)?;
         Some(Self { count, hash, size: number("size")?, logged: number("logged")?, boot_id: text(members, "boot_id") })
     }
@@ -219,13 +219,13 @@ impl Head {
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let members = object(bytes).ok()?;
         let (count, hash) = counted_hash(&members)?;
-        Some(Self { count, hash, size: members.get("size")?.as_u64()?, boot_id: text(&members, "boot_id")? })
+        Some(Self { count, hash, size: super::json::count(members.get("size"))?, boot_id: text(&members, "boot_id")? })
     }
 }
 
-/// How many lines, and the hash of the last: that of none is empty.
+/// How many lines, and the hash of the last: that of none is empty. No log has as many as there are numbers: one more can always be counted.
 fn counted_hash(members: &Map<String, Value>) -> Option<(u64, String)> {
-    let count = members.get("count")?.as_u64()?;
+    let count = count(members.get("count"))?;
     let hash = text(members, "hash")?;
     let is_right = if count == 0 { hash.is_empty() } else { is_hex(&hash, HASH_DIGITS) };
     is_right.then_some((count, hash))

@@ -104,7 +104,7 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
 }
 
 fn any_anchor() -> impl Strategy<Value = Anchor> {
-    let numbers = (any::<u64>(), any::<u128>(), any::<u64>(), any::<u64>());
+    let numbers = (0..Fence::LIMIT, any::<u128>(), 0..Fence::LIMIT, 0..Fence::LIMIT);
     (numbers, any::<Option<u8>>()).prop_map(|((count, hash, size, logged), boot)| Anchor {
         count,
         hash: if count == 0 { String::new() } else { format!("{hash:064x}") },

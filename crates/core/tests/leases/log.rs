@@ -96,6 +96,9 @@ fn heads_and_anchors_read_back() {
         Head { hash: String::new(), ..head.clone() },
         Head { hash: "g".repeat(64), ..head.clone() },
         Head { count: 0, ..head.clone() },
+        // The next line would have no number.
+        Head { count: u64::MAX, ..head.clone() },
+        Head { size: u64::MAX, ..head.clone() },
     ] {
         assert_eq!(Head::parse(&bad.to_bytes()), None, "{bad:?}");
     }
@@ -106,6 +109,9 @@ fn heads_and_anchors_read_back() {
     assert!((0..bytes.len() - 2).all(|cut| Head::parse(&bytes[..cut]).is_none()), "half a head is none");
     let anchor = Anchor { count: 1, hash: STEAL_HASH.into(), size: 500, logged: 7, boot_id: Some("boot-1".into()) };
     assert_eq!(Anchor::from_value(&anchor.to_value()), Some(anchor.clone()));
+    for far in [Anchor { count: u64::MAX, ..anchor.clone() }, Anchor { logged: u64::MAX, ..anchor.clone() }] {
+        assert_eq!(Anchor::from_value(&far.to_value()), None, "no link comes after that: {far:?}");
+    }
     let old = serde_json::json!({"count": 1, "hash": STEAL_HASH, "size": 500, "logged": 7});
     assert_eq!(Anchor::from_value(&old), Some(Anchor { boot_id: None, ..anchor }), "who doesn't say when is believed");
     assert_eq!(Anchor::from_value(&Anchor::default().to_value()), Some(Anchor::default()));

@@ -159,14 +159,17 @@ impl Worktree {
             let count = listing.slots.len();
             let elsewhere = granted.as_ref().filter(|(chain, _)| *chain != base.chain).map_or(0, |(_, token)| *token);
             let mut links = Links { now, base, served, last: None, stamp: None, damaged: None, elsewhere, count };
-            if !self.read_links(&mut links, &listing)? {
-                continue;
-            }
+            let Some(strangers) = self.read_links(&mut links, &listing)? else { continue };
             let highest = links.last.as_ref().map_or(0, |last| last.number);
             if let Some(number) = granted.filter(|(chain, number)| *chain == links.base.chain && *number > highest)
                 && links.damaged.is_none()
             {
                 links.damaged = Some(Damaged { number: number.1, why: "its last links are missing".into() });
+            }
+            // Where one of them is, no link of ours can be added.
+            while strangers.contains(&links.next()) {
+                let why = "it is a link of another chain, in the place of the next one".into();
+                links.damaged = Some(Damaged { number: links.next(), why });
             }
             return Ok(Reading::Born(Box::new(links)));
         }
@@ -174,30 +177,31 @@ impl Worktree {
         Err(Error::new(ErrorKind::Busy, message))
     }
 
-    /// False: something that was listed is gone, so the listing is old.
-    fn read_links(&self, links: &mut Links, listing: &Listing) -> Result<bool, Error> {
+    /// Gives the numbers above the last link that have links of other chains. `None`: something that was listed is gone, so the listing is old.
+    fn read_links(&self, links: &mut Links, listing: &Listing) -> Result<Option<Vec<u64>>, Error> {
+        let mut strangers = Vec::new();
         for &number in listing.slots.iter().take_while(|number| **number >= links.base.first) {
             let content = match self.read_file(&self.chain_file(&File::Slot(number))) {
                 Ok(Some(content)) => Ok(content),
-                Ok(None) => return Ok(false),
+                Ok(None) => return Ok(None),
                 // Whatever has a link's name has its number.
                 Err(error) if error.kind() == ErrorKind::NotARecord => Err(error.to_string()),
                 Err(error) => return Err(error),
             };
             let read = content.and_then(|content| Ok((Slot::parse(&content.bytes)?, content.stamp)));
             match read {
-                // Somebody was stopped before an older chain was deleted, and has only now gone on: it will see that, and remove it.
-                Ok((slot, _)) if slot.chain != links.base.chain || slot.number != number => {}
+                // Somebody was stopped before an older chain was deleted, and has only now gone on: it will see that.
+                Ok((slot, _)) if slot.chain != links.base.chain || slot.number != number => strangers.push(number),
                 Ok((slot, stamp)) => {
                     links.last = Some(slot);
                     links.stamp = Some(stamp);
-                    return Ok(true);
+                    return Ok(Some(strangers));
                 }
                 Err(why) if links.damaged.is_none() => links.damaged = Some(Damaged { number, why }),
                 Err(_) => {}
             }
         }
-        Ok(true)
+        Ok(Some(strangers))
     }
 
     /// Reads a small file of `.jvs`; `None` if there is none.

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use lokt::lease::{LeaseTerms, Leasing, Taking, Worktree};
+use lokt::lease::{Keeping, LeaseTerms, Leasing, Releasing, Taking, Worktree};
 use lokt::repo::Repository;
 use lokt::sys::machine::Machine as _;
-use lokt::{Identity, Isolation, LeasePolicy, LockName, Patience, Session};
+use lokt::{Fence, Identity, Isolation, LeasePolicy, LockName, Patience, Session};
+use lokt_core::lease::slot::{Base, Slot};
 use lokt_testkit::machine::{FakeMachine, somebody};
 use lokt_testkit::mem_disk::MemDisk;
 
+const BASE: &str = "locks/main.lock.d/base";
+const FIRST: &str = "locks/main.lock.d/00000000000000000001";
 const WATCH: &str = "locks/main.lock.d/watch.boot-1";
 
 struct Scene {
@@ -35,6 +38,14 @@ impl Scene {
         let main = LockName::new("main").expect("a good name");
         self.repo(me).worktree(&main).expect("it can be read").expect("it is there")
     }
+
+    fn base(&self) -> Base {
+        Base::parse(&self.disk.peek(BASE).expect("it was born")).expect("it is whole")
+    }
+
+    fn link(&self, path: &str) -> Slot {
+        Slot::parse(&self.disk.peek(path).expect("it is there")).expect("it is whole")
+    }
 }
 
 fn session(number: u128) -> Session {
@@ -56,6 +67,39 @@ fn take(worktree: &Worktree, session: &Session) -> u64 {
 /// Somebody on another machine.
 fn elsewhere() -> Identity {
     Identity { host: "far".into(), ..somebody("carol", 9) }
+}
+
+#[test]
+fn a_link_of_another_chain_in_the_place_of_the_next_one_is_overtaken() {
+    let scene = Scene::new();
+    let main = scene.main(somebody("alice", 1));
+    take(&main, &session(1));
+    let stranger = Slot { chain: "0".repeat(32), ..scene.link(FIRST) };
+    for in_its_place in [vec![1], vec![1, 2, 3]] {
+        let scene = Scene::new();
+        let main = scene.main(somebody("alice", 1));
+        for number in &in_its_place {
+            let path = format!("locks/main.lock.d/{number:020}");
+            scene.disk.plant(&path, &stranger.to_bytes());
+        }
+        let answer = attempt(&main, &session(1));
+        assert!(matches!(answer, Leasing::Denied(_)), "whose it is can't be told, for a while: {answer:?}");
+        let broken = main.force_break("test").expect("no accident").value;
+        assert!(matches!(broken, Releasing::Released(_)), "whoever must can go on: {broken:?}");
+        let token = take(&main, &session(1));
+        assert!(token > 3, "token-order: {token} is above every number that was there");
+    }
+}
+
+#[test]
+fn grants_that_were_counted_too_far_leave_links_that_can_be_read() {
+    let scene = Scene::new();
+    let far = Base { acquire_seq: Fence::LIMIT - 1, ..scene.base() };
+    scene.disk.plant(BASE, &far.to_bytes());
+    let main = scene.main(somebody("alice", 1));
+    take(&main, &session(1));
+    let kept = main.renew(&session(1)).expect("no accident").value;
+    assert!(matches!(kept, Keeping::Renewed(_)), "its own holder can read it: {kept:?}");
 }
 
 #[test]
