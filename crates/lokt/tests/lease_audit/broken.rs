@@ -216,3 +216,14 @@ fn a_last_line_without_its_newline_is_a_line() {
     assert_eq!(scene.times_logged(&main), [1, 1, 1]);
     assert_eq!(scene.times_logged(&anchorless), Vec::<usize>::new());
 }
+
+#[test]
+fn a_head_that_is_longer_than_any_is_written_anew() {
+    let (scene, mut main) = with_lines(2);
+    scene.audit.plant(HEAD, &[0xff; 400]);
+    assert!(scene.broken_line().is_some(), "somebody took away what was known of the log");
+    assert!(begin_anew(&scene.repo()).expect("it can be written").is_some(), "so a new one is begun");
+    assert_eq!(scene.broken_line(), None, "of which everything is known");
+    scene.take(&mut main);
+    assert_eq!(scene.broken_line(), None, "and stays so");
+}

@@ -198,11 +198,14 @@ impl<'r> Log<'r> {
         bytes.resize(HEAD_BYTES.max(bytes.len() + 1) - 1, b' ');
         bytes.push(b'\n');
         let disk = self.repo.audit()?;
-        if !self.has_head {
-            // With the mode that it should have; if it is there, it has one.
-            let _ = disk.create_as(HEAD, b"", FILE_MODE);
+        // With the mode that it should have; if it is there, it has one, and can't be read.
+        let created = (!self.has_head).then(|| disk.create_as(HEAD, b"", FILE_MODE));
+        disk.overwrite(HEAD, &bytes)?;
+        match created {
+            // It may be longer than any of ours, and would stay so. Only now: nobody finds an empty one.
+            Some(Err(error)) if error.kind() == io::ErrorKind::AlreadyExists => disk.cut(HEAD, bytes.len() as u64),
+            _ => Ok(()),
         }
-        disk.overwrite(HEAD, &bytes)
     }
 }
 
