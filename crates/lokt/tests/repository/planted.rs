@@ -1,12 +1,15 @@
-//! What can be laid into a repository, each with the shortest way there. On disks in memory.
+//! What the fuzzer laid into a repository, each with the shortest way there. On disks in memory.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use lokt::lease::doctor::examine_one;
 use lokt::lease::{Keeping, LeaseTerms, Leasing, Releasing, Taking, Worktree};
 use lokt::repo::Repository;
 use lokt::sys::machine::Machine as _;
-use lokt::{Fence, Identity, Isolation, LeasePolicy, LockName, Patience, Session};
+use lokt::{Fence, Identity, Isolation, LeasePolicy, LockName, Patience, Session, SnapshotId};
 use lokt_core::lease::slot::{Base, Slot};
+use lokt_core::lease::state::Head;
 use lokt_testkit::machine::{FakeMachine, somebody};
 use lokt_testkit::mem_disk::MemDisk;
 
@@ -100,6 +103,25 @@ fn grants_that_were_counted_too_far_leave_links_that_can_be_read() {
     take(&main, &session(1));
     let kept = main.renew(&session(1)).expect("no accident").value;
     assert!(matches!(kept, Keeping::Renewed(_)), "its own holder can read it: {kept:?}");
+}
+
+#[test]
+fn a_receipt_that_cannot_be_written_is_not_said_to_be_mended() {
+    let scene = Scene::new();
+    let main = scene.main(somebody("alice", 1));
+    take(&main, &session(1));
+    let id = SnapshotId::new(1_767_268_800_000, 10);
+    let mut link = scene.link(FIRST);
+    (link.state.head, link.state.pending) = (Head::Snapshot(id.clone()), vec![id.clone()]);
+    scene.disk.plant(FIRST, &link.to_bytes());
+    scene.disk.plant("locks/main.lock", &link.to_bytes());
+    scene.disk.plant(&format!("descriptors/{id}.json"), b"{}");
+    let checkup = examine_one(main.repository(), true);
+    let receipt = PathBuf::from(format!("snapshots/{id}.ready"));
+    let mut findings = checkup.checks.iter().flat_map(|check| &check.findings);
+    let found = findings.find(|finding| finding.path.ends_with(&receipt)).expect("it is told");
+    assert_eq!((found.code, &found.fixed), ("missing_receipt", &None), "{found:?}");
+    assert!(found.problem.contains("can't be read"), "and why: {found:?}");
 }
 
 #[test]

@@ -11,12 +11,12 @@ use lokt_core::snapshot::intent::{Intent, Operation};
 use lokt_core::snapshot::lineage::Problem;
 
 use super::{Exam, Finding, Severity};
-use crate::error::{At as _, Error};
+use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
 use crate::lease::chain::Reading;
 use crate::snapshot::Catalog;
 use crate::snapshot::intents::Pursuit;
-use crate::snapshot::places::{INTENTS, RESTORES, SNAPSHOTS, TOMBSTONES, receipt_file};
+use crate::snapshot::places::{INTENTS, RESTORES, SNAPSHOTS, TOMBSTONES, descriptor_file, receipt_file};
 use crate::tree::{Control, Known, Silent};
 
 /// What nobody says anything about is left alone for so long.
@@ -72,15 +72,32 @@ impl Exam<'_> {
             if let Some(id) = state.pending.iter().find(missing) {
                 let problem = format!("snapshot {id} of {name} is published and has no receipt yet");
                 let finding = Finding::warn("missing_receipt", self.at(&receipt_file(id)), problem);
-                findings.extend(self.mend(finding.mendable("write it"), || worktree.settle_now().map(|()| true)));
+                findings.extend(self.mend(finding.mendable("write it"), || {
+                    worktree.settle_now()?;
+                    // It is made from its descriptor, which may be damaged.
+                    if missing(&id) { Err(self.cant_write(id)) } else { Ok(true) }
+                }));
             }
             if let Some(restore) = state.restore.as_ref().filter(|restore| !worktree.is_swapped(restore)) {
                 let problem = format!("snapshot {} is to come back in {name}, and hasn't", restore.snapshot_id);
                 let finding = Finding::warn("interrupted_restore", self.repo.files_of(&name), problem);
-                findings.extend(self.mend(finding.mendable("finish it"), || worktree.settle_now().map(|()| true)));
+                findings.extend(self.mend(finding.mendable("finish it"), || {
+                    worktree.settle_now()?;
+                    if worktree.is_swapped(restore) {
+                        return Ok(true);
+                    }
+                    let message =
+                        "its tree is gone, or the directory was replaced since; the next lease goes on without";
+                    Err(Error::new(ErrorKind::Missing, message))
+                }));
             }
         }
         Ok(findings)
+    }
+
+    fn cant_write(&self, id: &SnapshotId) -> Error {
+        let message = format!("{} can't be read", self.at(&descriptor_file(id)).display());
+        Error::new(ErrorKind::Damaged, message)
     }
 
     /// The snapshots that nobody can publish any more, if they aren't published.
@@ -224,7 +241,7 @@ impl Exam<'_> {
                 }
                 Problem::Cycle(ids) => (&ids[0], format!("snapshot {} descends from itself", ids[0])),
             };
-            let path = self.at(&crate::snapshot::places::descriptor_file(id));
+            let path = self.at(&descriptor_file(id));
             findings.push(Finding::error("E_LINEAGE_BROKEN", path, told).hint("put the missing one back from a copy"));
         }
         for (name, head) in &catalog.heads {
