@@ -25,6 +25,7 @@ use super::failures::not_known;
 use super::fold::Folder;
 use super::head::Head;
 use super::prepared::Prepared;
+use super::standing::{Cache, Standing};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::Stamp;
 
@@ -32,8 +33,6 @@ use crate::sys::disk::Stamp;
 pub(super) const RERUNS_MAX: usize = 3;
 /// So often an event may be replaced before it is acknowledged.
 const ATTEMPTS_MAX: usize = 3;
-/// What was decided this long ago is decided anew.
-const FRESH_MS: u64 = 100;
 /// So many events after the cache, it is worth a lock to keep what was read.
 const WORTH_KEEPING: u64 = 256;
 
@@ -49,14 +48,6 @@ pub(crate) enum Need {
     Head,
     /// What all events say.
     Fold,
-}
-
-/// May the cache of what the events say be used?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cache {
-    Believed,
-    /// An event was replaced, and the cache may know of it.
-    Doubted,
 }
 
 /// How a ledger stands.
@@ -134,13 +125,6 @@ struct Published<'l> {
     lost_lock: bool,
     /// The files, kept open: while they are, no other ones get their numbers.
     _files: Prepared<'l>,
-}
-
-/// How the ledger stood when it was composed for.
-struct Standing {
-    head: Head,
-    folded: Option<Folded>,
-    now: Moment,
 }
 
 impl Ledger {
@@ -317,53 +301,6 @@ impl Ledger {
             return Ok(Outcome::Committed(Published { events, filler, lost_lock, _files: prepared }));
         }
         unreachable!("the last attempt returns")
-    }
-
-    /// How the ledger stands, as far as somebody needs to know.
-    fn standing(&self, need: Need, cache: Cache) -> Result<Standing, Error> {
-        let head = if need >= Need::Head { self.catch_up()? } else { Head::default() };
-        let folded = match (need, cache) {
-            (Need::Nothing | Need::Head, _) => None,
-            (Need::Fold, Cache::Believed) => Some(self.folded(head.seq)?),
-            (Need::Fold, Cache::Doubted) => Some(self.folded_anew(head.seq)?),
-        };
-        Ok(Standing { head, folded, now: self.now() })
-    }
-
-    /// What all events up to `head` say.
-    pub(crate) fn folded(&self, head: u64) -> Result<Folded, Error> {
-        let mut folded = self.folder().cached();
-        if folded.through > head {
-            folded = Folded::new(self.settings.style);
-        }
-        self.folder().fold_on(&mut folded, head)?;
-        Ok(folded)
-    }
-
-    /// The same, from the first event on.
-    fn folded_anew(&self, head: u64) -> Result<Folded, Error> {
-        let mut folded = Folded::new(self.settings.style);
-        self.folder().fold_on(&mut folded, head)?;
-        Ok(folded)
-    }
-
-    /// Inside the lock: how it stands now. `read_again`: what was read before doesn't hold any more.
-    fn move_on(&self, standing: &mut Standing, head: &Head, read_again: Option<Cache>) -> Result<(), Error> {
-        // A claim that came since would be younger than an earlier look at the boot clock, and be judged by the wall clock.
-        standing.now = self.now();
-        if let Some(folded) = &mut standing.folded {
-            match read_again {
-                Some(Cache::Doubted) => *folded = self.folded_anew(head.seq)?,
-                None if folded.through <= head.seq => self.folder().fold_on(folded, head.seq)?,
-                _ => *folded = self.folded(head.seq)?,
-            }
-        }
-        standing.head = head.clone();
-        Ok(())
-    }
-
-    fn is_old(&self, standing: &Standing) -> bool {
-        self.now().boottime_ms.saturating_sub(standing.now.boottime_ms) > FRESH_MS
     }
 
     fn composed<C: Compose>(

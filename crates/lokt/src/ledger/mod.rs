@@ -18,6 +18,7 @@
 //! | `head` | which number is the highest |
 //! | `prepared` | events on disk that have no number yet |
 //! | `fold` | what the events say, from where an earlier command left off |
+//! | `standing` | how a ledger stands when something is decided about it |
 //! | `commit` | the one way in which events are added |
 //! | `transact` | what a program decides about the ledger as it stands |
 //! | `filler` | an event that says nothing, where a stopped writer will write |
@@ -53,6 +54,7 @@ mod meta;
 mod prepared;
 mod read;
 mod settings;
+mod standing;
 mod takeover;
 mod transact;
 mod verify;
