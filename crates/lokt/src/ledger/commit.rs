@@ -267,9 +267,12 @@ impl Ledger {
                     warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)).warnings);
                     return Ok(Outcome::Nothing);
                 }
-                let rendered = self.rendered(&pieces, &standing, filler, chained)?;
-                if rendered != prepared.events {
-                    prepared = self.prepare(rendered, progress)?;
+                // What has got a name must not get another, even if the same is decided once more.
+                let is_used = !events.is_empty();
+                if is_used || self.rendered(&pieces, &standing, filler, chained)? != prepared.events {
+                    // It follows what came meanwhile, and says so.
+                    standing.written = standing.now;
+                    prepared = self.prepare(self.rendered(&pieces, &standing, filler, chained)?, progress)?;
                 }
             }
             let (published, ended) = self.publish_all(&prepared, &head);
@@ -338,7 +341,7 @@ impl Ledger {
             let added =
                 Added { id: piece.id.as_deref(), token: piece.token, filler: filler.take(), chain: digest.as_ref() };
             let bad = |why: String| Error::new(ErrorKind::BadEvent, why);
-            let bytes = piece.draft.render(style, standing.now.wall, added).map_err(|error| bad(error.0))?;
+            let bytes = piece.draft.render(style, standing.written.wall, added).map_err(|error| bad(error.0))?;
             if let Some(chain) = &mut chain {
                 let stored = Stored::parse(&bytes).map_err(|error| bad(error.0))?;
                 chain.push(Leaf::event(&stored, &bytes));

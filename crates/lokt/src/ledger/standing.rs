@@ -23,7 +23,10 @@ pub(super) enum Cache {
 pub(super) struct Standing {
     pub(super) head: Head,
     pub(super) folded: Option<Folded>,
+    /// When it was looked at: what is decided about it is decided for then.
     pub(super) now: Moment,
+    /// What its events say about when they were written. Not as new as `now`: events that only have another time would be synced again, inside.
+    pub(super) written: Moment,
 }
 
 impl Ledger {
@@ -35,7 +38,8 @@ impl Ledger {
             (Need::Fold, Cache::Believed) => Some(self.folded(head.seq)?),
             (Need::Fold, Cache::Doubted) => Some(self.folded_anew(head.seq)?),
         };
-        Ok(Standing { head, folded, now: self.now() })
+        let now = self.now();
+        Ok(Standing { head, folded, now, written: now })
     }
 
     /// What all events up to `head` say.
@@ -59,6 +63,9 @@ impl Ledger {
     pub(super) fn move_on(&self, standing: &mut Standing, head: &Head, read_again: Option<Cache>) -> Result<(), Error> {
         // A claim that came since would be younger than an earlier look at the boot clock, and be judged by the wall clock.
         standing.now = self.now();
+        if is_old(&standing.written, &standing.now) {
+            standing.written = standing.now;
+        }
         if let Some(folded) = &mut standing.folded {
             match read_again {
                 Some(Cache::Doubted) => *folded = self.folded_anew(head.seq)?,
@@ -71,6 +78,10 @@ impl Ledger {
     }
 
     pub(super) fn is_old(&self, standing: &Standing) -> bool {
-        self.now().boottime_ms.saturating_sub(standing.now.boottime_ms) > FRESH_MS
+        is_old(&standing.now, &self.now())
     }
+}
+
+fn is_old(look: &Moment, now: &Moment) -> bool {
+    now.boottime_ms.saturating_sub(look.boottime_ms) > FRESH_MS
 }
