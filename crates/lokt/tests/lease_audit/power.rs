@@ -83,6 +83,27 @@ fn lines_of_which_a_power_cut_left_only_the_length_are_made_anew() {
     assert_eq!(scene.broken_line(), Some(3), "without a power cut somebody did that");
 }
 
+#[test]
+fn a_zero_before_a_last_line_of_any_length_is_no_power_cut() {
+    // Longer than what is read at once, and such that its newline is at the edges of that, too.
+    for length in [15 << 10, 16_384 - 300, 20_000, 32 << 10, 500_000] {
+        let mut scene = Scene::new();
+        let mut main = scene.chain("main");
+        for _ in 0..4 {
+            scene.take(&mut main);
+        }
+        assert_eq!(scene.take_for(&mut main, &"x".repeat(length)).warning, None);
+        scene.cut_power(PowerCut::Everything);
+        let mut changed = scene.log();
+        changed[7] = 0;
+        scene.set_log(&changed);
+        assert_eq!(scene.broken_line(), Some(1), "{length}: a power cut takes the end, and the end is there");
+        scene.fill(&scene.repo(), &main);
+        assert_eq!(scene.log().len(), changed.len(), "{length}: what tells of it was cut off");
+        assert_eq!(scene.broken_line(), Some(1), "{length}: it is forgotten");
+    }
+}
+
 /// Worktrees that are made, renamed and removed, and `gc`, are told of without a link: nobody makes such a line anew.
 #[test]
 fn a_line_without_a_link_of_which_a_power_cut_left_only_the_length_is_forgotten() {

@@ -108,6 +108,11 @@ impl Scene {
     }
 
     fn add_kind(&self, chain: &mut Chain, anchor: Anchor, kind: Kind) {
+        let event = self.event(chain, chain.next);
+        self.add_event(chain, anchor, kind, event);
+    }
+
+    fn add_event(&self, chain: &mut Chain, anchor: Anchor, kind: Kind, event: Event) {
         let number = chain.next;
         let slot = Slot {
             chain: chain.id.clone(),
@@ -120,7 +125,7 @@ impl Scene {
             state: State::default(),
             snapshot: None,
             anchor,
-            event: self.event(chain, number),
+            event,
         };
         self.disk.plant(&format!("{}/{}", chain.dir(), File::Slot(number).name()), &slot.to_bytes());
         chain.next += 1;
@@ -131,6 +136,15 @@ impl Scene {
         let repo = self.repo();
         let before = self.fill(&repo, chain);
         self.add(chain, before.anchor);
+        self.fill(&repo, chain)
+    }
+
+    /// The same, for a reason.
+    pub(crate) fn take_for(&self, chain: &mut Chain, reason: &str) -> Filled {
+        let repo = self.repo();
+        let before = self.fill(&repo, chain);
+        let event = Event { reason: Some(reason.into()), ..self.event(chain, chain.next) };
+        self.add_event(chain, before.anchor, Kind::Grant, event);
         self.fill(&repo, chain)
     }
 

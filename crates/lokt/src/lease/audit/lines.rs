@@ -139,13 +139,40 @@ impl<'f> Lines<'f> {
 
 /// Does a line that has this hash end at `size`?
 pub(super) fn ends_with(file: &dyn OpenFile, size: u64, hash: &str) -> io::Result<bool> {
-    let from = size.saturating_sub(READ_BYTES as u64);
-    let mut bytes = vec![0; usize::try_from(size - from).unwrap_or(0)];
-    let got = file.read_at(&mut bytes, from)?;
-    let last = bytes[..got].trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut bytes = Vec::new();
+    let mut from = size;
+    // Backwards, until it is there from its beginning.
+    while from > 0 && bytes.len() <= LINE_BYTES_MAX && last_line(&bytes).is_none() {
+        let mut before = vec![0; READ_BYTES.max(bytes.len()).min(usize::try_from(from).unwrap_or(usize::MAX))];
+        from -= before.len() as u64;
+        if !fill(file, &mut before, from)? {
+            return Ok(false);
+        }
+        before.append(&mut bytes);
+        bytes = before;
+    }
+    let last = last_line(&bytes).unwrap_or_else(|| bytes.trim_ascii_end());
     let value: Value = serde_json::from_slice(last).unwrap_or_default();
     let before = value.get("prev_hash").and_then(Value::as_str).unwrap_or_default();
     Ok(read_line(last, 0, before).is_ok_and(|(_, found)| found == hash))
+}
+
+/// The last line, if these bytes begin before it.
+fn last_line(bytes: &[u8]) -> Option<&[u8]> {
+    let bytes = bytes.trim_ascii_end();
+    bytes.iter().rposition(|byte| *byte == b'\n').map(|at| &bytes[at + 1..])
+}
+
+/// Fills `bytes` from `position` on. False: the file ends before.
+fn fill(file: &dyn OpenFile, bytes: &mut [u8], position: u64) -> io::Result<bool> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], position + filled as u64)? {
+            0 => return Ok(false),
+            got => filled += got,
+        }
+    }
+    Ok(true)
 }
 
 /// A line as it is in the file.
