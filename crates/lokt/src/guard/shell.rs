@@ -107,27 +107,38 @@ impl Shell {
             // What was done in time counts, even if we hear of it late.
             self.receive(&mut events, tell);
             events.push_back(Event::Tick);
-            while let Some(arrived) = inbox.take() {
-                if !arrived.is_child() {
-                    let from_terminal = arrived.from_terminal && self.command_has_got(arrived);
-                    events.push_back(signal(Arrived { from_terminal, ..arrived }));
-                }
-            }
+            events.extend(self.arrived(inbox));
             // What came may be for the command; once it is reaped, its pid is anybody's.
             if let Some(code) = self.work_off(&mut machine, &mut events, tell) {
                 return Ok(code);
             }
             // Looked at whenever we wake, whatever woke us.
             let ended = self.reap()?;
+            events.extend(ended.clone());
             if let Some(Event::Ended(Ended::Signal(number))) = ended {
-                inbox.command_died_of(number.into());
+                // Ctrl-C may have reached us both since we looked. It has done to the command what it can, and is no second one.
+                let number = i32::from(number);
+                let is_other = |event: &Event| !matches!(event, Event::Signal { number: came, .. } if *came == number);
+                events.extend(self.arrived(inbox).into_iter().filter(is_other));
+                inbox.command_died_of(number);
             }
-            events.extend(ended);
             if rung && self.ended && !self.has_heirs() {
                 events.push_back(Event::AllGone);
             }
             self.pass_foreground();
         }
+    }
+
+    /// The signals that came for us.
+    fn arrived(&self, inbox: &mut Inbox) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(arrived) = inbox.take() {
+            if !arrived.is_child() {
+                let from_terminal = arrived.from_terminal && self.command_has_got(arrived);
+                events.push(signal(Arrived { from_terminal, ..arrived }));
+            }
+        }
+        events
     }
 
     /// What came of what was done beside.
@@ -373,3 +384,6 @@ fn ended(status: WaitStatus) -> Ended {
         (None, signal) => Ended::Signal(byte(signal.unwrap_or(0))),
     }
 }
+
+#[cfg(test)]
+mod tests;

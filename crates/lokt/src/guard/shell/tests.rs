@@ -1,0 +1,82 @@
+//! Signals that come at the worst moment.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lokt_core::guard::{Manners, OnLost, Outcome};
+use nix::sys::signal::{self, raise};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use super::*;
+use crate::sys::machine::Linux;
+use crate::sys::spawn::spawn;
+
+/// A hold at which a look takes as long as Ctrl-C takes to end the command: after the guard has looked for signals, and before it looks for the
+/// command's end.
+struct Ctrl(Pid);
+
+impl Minded for Ctrl {
+    fn name(&self) -> &'static str {
+        "name"
+    }
+
+    fn renew(&self) -> Said<Outcome> {
+        unreachable!("it has no lease")
+    }
+
+    fn look(&self) -> Outcome {
+        kill_process(self.0, Signal::INT).expect("it is our child");
+        waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("it is our child");
+        // Only to this thread: the other tests have others.
+        raise(signal::Signal::SIGINT).expect("it is a signal");
+        Outcome::Kept { late_ms: None }
+    }
+}
+
+struct Held {
+    pid: Pid,
+    /// It was asked whether there are heirs, and said yes.
+    asked: AtomicBool,
+}
+
+impl Kept for Held {
+    fn minded(&self) -> Arc<dyn Minded> {
+        Arc::new(Ctrl(self.pid))
+    }
+
+    fn release(self: Box<Self>) -> Said<Outcome> {
+        Said { value: Outcome::Kept { late_ms: None }, warnings: Vec::new() }
+    }
+
+    fn has_heirs(&self, bell: &Bell) -> bool {
+        bell.rope().ring();
+        !self.asked.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// The exit code, the signal that ended both, and what was told.
+fn interrupted(until_all: bool) -> (u8, Option<i32>, Vec<Warning>) {
+    let mut inbox = Inbox::open().expect("signals can be read");
+    let pid = spawn(Command::new("sleep").arg("60"), false, inbox.before()).expect("it can be started");
+    let (machine, mut told) = (Arc::new(Linux), Vec::new());
+    let now_ms = machine.now().monotonic_ms;
+    let guard = Guard::new(Manners { ttl_sec: None, on_lost: OnLost::Fail, until_all }, &[now_ms], now_ms);
+    let kept: Box<dyn Kept> = Box::new(Held { pid, asked: AtomicBool::new(false) });
+    let shell = Shell::new(machine, vec![Some(kept)], pid, false);
+    let code = shell.drive(guard, &mut inbox, &mut |notice| told.push(notice.warning.clone())).expect("it runs");
+    (code, inbox.ended_by(), told)
+}
+
+#[test]
+fn an_interrupt_just_before_the_command_is_reaped_is_the_end_of_both() {
+    let (code, ended_by, told) = interrupted(false);
+    assert_eq!((code, ended_by), (130, Some(2)), "a loop around the guard would go on");
+    assert_eq!(told, []);
+}
+
+#[test]
+fn what_ended_the_command_does_not_end_the_wait_for_what_it_left_behind() {
+    let (code, ended_by, told) = interrupted(true);
+    assert_eq!((code, ended_by), (130, Some(2)), "a loop around the guard would go on");
+    assert_eq!(told, [], "it was one Ctrl-C, not two");
+}
