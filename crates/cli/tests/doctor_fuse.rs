@@ -48,3 +48,14 @@ fn the_directory_under_it_is_as_good_as_ever() {
     let exam = Exam::of(lokt(&seen.real().join("root"), &["doctor", "--json"]));
     assert_eq!(exam.status("file_system"), "ok", "{}", exam.said);
 }
+
+#[test]
+fn the_other_side_is_found_beside_a_mount_whose_name_is_no_text() {
+    let seen = SeenTwice::new();
+    let script =
+        r#"odd="$1/$(printf 'odd\377')" && mkdir "$odd" && mount -t tmpfs none "$odd" && exec "$2" doctor --json"#;
+    let call = crate::common::Call::new("unshare").args(["--mount", "sh", "-c", script, "sh"]);
+    let call = call.args([seen.real()]).args([LOKT]).env("LOKT_ROOT", seen.bound().join("root"));
+    let exam = Exam::of(call.cwd(Path::new("/")).run());
+    exam.says("file_system", &["named locks can't be trusted here", "fuse", "that was tried"]);
+}

@@ -164,3 +164,16 @@ fn a_process_that_lives_below_the_namespace_of_its_record_is_found_from_elsewher
     let _ = above.wait();
     assert_eq!(taken.code, Some(2), "one-holder: it lives, as process 1 of a namespace below: {}", taken.stderr);
 }
+
+#[test]
+fn a_mount_whose_name_is_no_text_hides_no_process() {
+    let place = place();
+    let wrap = ["unshare", "--mount"];
+    must_work(&place, &wrap);
+    // Whoever may mount anything anywhere, as `fusermount` lets everybody, can call it so.
+    let text = "odd=$(printf 'odd\\377') && mkdir \"$odd\" && mount -t tmpfs none \"$odd\" || exit 90; \
+        unshare --pid --fork --mount-proc sh -c '\"$LOKT\" lock x --bind $$; exit $?' || exit 91; \
+        LOKT_OWNER=b \"$LOKT\" lock x";
+    let ended = script(&place, "a", &wrap, text);
+    assert_eq!(ended.code, Some(0), "crash-frees: it died with its namespace: {} {}", ended.stdout, ended.stderr);
+}

@@ -26,9 +26,14 @@ pub(crate) fn mounted_on(dir: &Path) -> MountedOn {
     let magic = statfs(dir).ok().and_then(|found| u64::try_from(found.f_type).ok());
     let id = statx(CWD, dir, AtFlags::empty(), StatxFlags::MNT_ID).ok();
     let id = id.filter(|found| found.stx_mask & StatxFlags::MNT_ID.bits() != 0).map(|found| found.stx_mnt_id);
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let Mount { kind, source, point, options } = id.and_then(|id| mount_in(&table, id)).unwrap_or_default();
+    let Mount { kind, source, point, options } = id.and_then(|id| mount_in(&table(), id)).unwrap_or_default();
     MountedOn { magic, kind, source, point, options }
+}
+
+/// The table of mounts; empty if it can't be read. Anybody may mount something under a name that is no text, and must not hide the rest by
+/// that.
+pub(super) fn table() -> String {
+    String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap_or_default()).into_owned()
 }
 
 impl MountedOn {

@@ -12,6 +12,7 @@ use lokt_core::proc::{hides_processes, may_have_pid, parse_stat};
 use rustix::io::Errno;
 
 use super::machine::namespace_of;
+use super::mounts;
 
 /// The first pid namespace's inode. Whoever sees a process of it sees all processes.
 pub(crate) const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
@@ -19,9 +20,7 @@ pub(crate) const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
 /// What `/proc` says about the process that is `pid` in the namespace `space` and started at `start` (0: unknown).
 pub(super) fn process_in(space: u64, pid: i64, start: i64) -> Process {
     // Where others' processes are hidden, one that can't be found may be hidden too.
-    if fs::metadata("/proc/1").is_err()
-        || hides_processes(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
-    {
+    if fs::metadata("/proc/1").is_err() || hides_processes(&mounts::table()) {
         return Process::Unseen;
     }
     let look = || look_for(space, pid, start).unwrap_or(Process::Unseen);
