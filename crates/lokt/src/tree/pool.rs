@@ -30,6 +30,7 @@ pub(super) fn each<A: Sync, B: Send, S>(
     let chunks: Vec<&[A]> = items.chunks((items.len() / (threads * 8)).clamp(1, CHUNK_MAX)).collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let some = || {
+        let _end = EndsByPanic { next: &next, end: chunks.len() };
         let (mut state, mut done) = (begin(), Vec::new());
         while let at = next.fetch_add(1, Ordering::Relaxed)
             && let Some(chunk) = chunks.get(at)
@@ -60,8 +61,26 @@ pub(super) fn each<A: Sync, B: Send, S>(
     Ok(done.into_iter().flat_map(|(_, results)| results).collect())
 }
 
+/// After a panic nobody takes another chunk: whatever comes of the rest, nobody gets it.
+struct EndsByPanic<'a> {
+    next: &'a AtomicUsize,
+    end: usize,
+}
+
+impl Drop for EndsByPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.next.store(self.end, Ordering::Relaxed);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -78,5 +97,27 @@ mod tests {
         let items: Vec<usize> = (0..5000).collect();
         let work = |(): &mut (), item: &usize| if *item == 700 { Err(TreeError::Halted) } else { Ok(()) };
         assert!(matches!(each(&items, (4, 0), || (), work), Err(TreeError::Halted)));
+    }
+
+    #[test]
+    fn a_panic_ends_the_work_of_the_others() {
+        let items: Vec<usize> = (0..5000).collect();
+        let (calls, panics) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let work = |(): &mut (), item: &usize| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            if *item == 40 {
+                panics.store(true, Ordering::Relaxed);
+                panic!("somebody made a mistake");
+            }
+            // From then on the others take long enough for it to be seen.
+            if panics.load(Ordering::Relaxed) {
+                thread::park_timeout(Duration::from_millis(10));
+            }
+            Ok(())
+        };
+        let done = catch_unwind(AssertUnwindSafe(|| each(&items, (4, 0), || (), work)));
+        assert!(done.is_err(), "a panic is no result");
+        let calls = calls.into_inner();
+        assert!(calls < 2500, "{calls} of 5000 were done after all");
     }
 }
