@@ -84,6 +84,9 @@ pub enum Deed {
         /// The number that it got.
         number: u64,
     },
+    /// Written by whoever kills it: at this moment it had not ended, which was looked at afterwards and before the signal. It must be the
+    /// very process that writes this life's entries and whose end frees its locks; a guard may outlive the command that is inside.
+    Killing,
     /// Written by whoever killed it, after its end.
     Killed,
     /// Written by whoever stops it, before that.
@@ -95,7 +98,12 @@ pub enum Deed {
 impl Deed {
     /// Done to the process, and written by another.
     pub fn is_suffered(&self) -> bool {
-        matches!(self, Self::Killed | Self::Stopped | Self::Continued)
+        matches!(self, Self::Killing | Self::Killed | Self::Stopped | Self::Continued)
+    }
+
+    /// The process lived at that moment. One that is stopped or continued may be dead: nobody looked.
+    pub fn is_sign_of_life(&self) -> bool {
+        !self.is_suffered() || matches!(self, Self::Killing)
     }
 }
 
@@ -135,6 +143,7 @@ mod tests {
             Deed::Wrote { register: x(), token: Some(big), seen: big, made: big, taken: false },
             Deed::Appending { ledger: half(), key: half() },
             Deed::Appended { ledger: half(), key: half(), number: big },
+            Deed::Killing,
             Deed::Killed,
             Deed::Stopped,
             Deed::Continued,

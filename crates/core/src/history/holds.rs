@@ -24,7 +24,7 @@ pub struct Hold {
     pub until: Option<u64>,
     /// It was inside from here.
     pub entered: u64,
-    /// It was inside for certain until here: it left, or its lease ended, or nothing more was heard from it.
+    /// It was inside for certain until here: it left, or its lease ended, or nothing more was heard from it, or it was about to be killed.
     pub ended: u64,
     /// It said that it leaves.
     pub left: bool,
@@ -77,7 +77,7 @@ pub(super) fn holds_in_time(sorted: &[&Entry]) -> Vec<Hold> {
     let mut attempts: BTreeMap<(u64, &str), Attempt> = BTreeMap::new();
     let mut last_heard: BTreeMap<u64, u64> = BTreeMap::new();
     for entry in sorted {
-        if !entry.deed.is_suffered() {
+        if entry.deed.is_sign_of_life() {
             last_heard.insert(entry.who, entry.at);
         }
         match &entry.deed {

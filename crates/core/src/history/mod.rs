@@ -5,7 +5,8 @@
 //!
 //! What makes a verdict sound is on which side of the deed its entry is written. *Asked* comes before the asking and *entered* after the
 //! answer; *left* comes before the giving back. So a hold's entries lie inside of the hold, and two holds whose entries overlap did
-//! overlap. The judges may miss something that happened between two entries; they never condemn a lock that worked.
+//! overlap. Whoever did not say that it leaves is inside for as long as it is known to live: until its last entry, or until it was seen
+//! alive by whoever killed it then. The judges may miss something that happened between two entries; they never condemn a lock that worked.
 //!
 //! | module | one idea |
 //! | --- | --- |

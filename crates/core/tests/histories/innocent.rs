@@ -87,6 +87,14 @@ impl World {
         NAMES[name].to_owned()
     }
 
+    /// A lease that is over lets others in, whatever its holder believes.
+    fn let_in_next(&mut self, name: usize) {
+        if name == 2 && self.servers[2].holder.is_some_and(|(_, since)| self.now > since + LEASE_NS) {
+            self.servers[2].holder = None;
+        }
+        self.let_in(name);
+    }
+
     /// Lets the next in line in, if it is free: whoever is stopped is passed over.
     fn let_in(&mut self, name: usize) {
         let awake = |who: &&u64| self.lives.iter().any(|life| life.who == **who && !life.stopped);
@@ -106,11 +114,7 @@ impl World {
 
     fn step(&mut self) {
         for name in 0..NAMES.len() {
-            // A lease that is over lets others in, whatever its holder believes.
-            if name == 2 && self.servers[2].holder.is_some_and(|(_, since)| self.now > since + LEASE_NS) {
-                self.servers[2].holder = None;
-            }
-            self.let_in(name);
+            self.let_in_next(name);
         }
         let chosen = usize::try_from(self.dice.below(self.lives.len() as u64)).expect("it is small");
         let (who, state, stopped) = {
@@ -185,13 +189,23 @@ impl World {
             // It wrote, and died before it could say so.
             self.register += 1;
         }
-        self.write(life.who, Deed::Killed);
+        // It lived a moment ago, and has what it has until it is dead. Nobody gets in before that, though a lease may end.
+        self.write(life.who, Deed::Killing);
+        self.now += self.dice.below(LEASE_NS);
+        for name in 0..NAMES.len() {
+            self.let_in_next(name);
+        }
         for server in &mut self.servers {
             server.line.retain(|waiter| *waiter != life.who);
             if server.holder.is_some_and(|(holder, _)| holder == life.who) {
                 server.holder = None;
             }
         }
+        // Whoever waited may be inside before anybody writes down that it was killed.
+        for name in 0..NAMES.len() {
+            self.let_in_next(name);
+        }
+        self.write(life.who, Deed::Killed);
         self.give_birth();
     }
 }

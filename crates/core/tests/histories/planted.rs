@@ -65,6 +65,30 @@ proptest! {
     }
 
     #[test]
+    fn somebody_who_came_while_a_stopped_holder_lived_is_found_though_that_is_killed(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 2_000);
+        let end = history.last().map_or(0, |entry| entry.at) + 1_000;
+        let (stopped, intruder) = (1_000_000, 1_000_001);
+        let entered = |until| Deed::Entered { name: String::from("new"), token: None, until };
+        let killed_at = end + 1_500_000_000;
+        let told = [
+            (end, stopped, entered(None)),
+            (end + 1, stopped, Deed::Stopped),
+            (end + 2, intruder, entered(None)),
+            (end + 3, intruder, Deed::Left { name: String::from("new") }),
+            (killed_at + 1, stopped, Deed::Killed),
+        ];
+        let first = history.len();
+        history.extend(told.into_iter().map(|(at, who, deed)| Entry { at, who, deed }));
+        prop_assert_eq!(judge::overlaps(&history), [], "nobody knows when it died");
+        history.push(Entry { at: killed_at, who: stopped, deed: Deed::Killing });
+        let found = judge::overlaps(&history);
+        prop_assert!(found.iter().any(|overlap| overlap.second.who == intruder), "it lived all the time: {found:?}");
+        history[first].deed = entered(Some(end + 2));
+        prop_assert_eq!(judge::overlaps(&history), [], "its lease was over");
+    }
+
+    #[test]
     fn a_register_that_went_back_is_found_in_whatever_round(seed in any::<u64>()) {
         let mut history = working_lock(seed, 2_000);
         let mut dice = Dice(seed);

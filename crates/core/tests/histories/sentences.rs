@@ -85,6 +85,25 @@ fn a_killed_holder_was_inside_until_its_last_words() {
 }
 
 #[test]
+fn whoever_was_seen_alive_by_its_killer_and_had_not_left_was_inside_until_then() {
+    let killing = |left_at: Option<u64>| {
+        let mut history = vec![
+            entered(10, 1, 1, None),
+            entered(20, 2, 2, None),
+            left(30, 2),
+            entry(40, 1, Deed::Killing),
+            entry(41, 1, Deed::Killed),
+        ];
+        history.extend(left_at.map(|at| left(at, 1)));
+        judge::overlaps(&history).len()
+    };
+    assert_eq!(killing(None), 1, "the other entered while it lived");
+    assert_eq!(killing(Some(15)), 0, "it had left before, whenever that is heard");
+    let after = [entered(10, 1, 1, None), entry(40, 1, Deed::Killing), entered(41, 2, 2, None), left(50, 2)];
+    assert_eq!(judge::overlaps(&after), [], "whoever comes after it was killed is beside nobody");
+}
+
+#[test]
 fn whoever_is_killed_as_soon_as_it_entered_was_inside_at_that_moment() {
     let killed = |at: u64, until: Option<u64>| {
         let history = [entered(10, 1, 1, None), entered(at, 2, 2, until), entry(at + 1, 2, Deed::Killed), left(20, 1)];
