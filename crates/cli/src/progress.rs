@@ -20,13 +20,15 @@ pub(crate) struct Progress {
     live: bool,
     began_ms: u64,
     shown_ms: Option<u64>,
+    /// It was said what is waited for.
+    waits: bool,
 }
 
 impl Progress {
     /// `what` is what is being done, as in `verifying`.
     pub(crate) fn new(what: &'static str) -> Self {
         let live = stderr().is_terminal();
-        Self { what, live, began_ms: if live { Linux.now().monotonic_ms } else { 0 }, shown_ms: None }
+        Self { what, live, began_ms: if live { Linux.now().monotonic_ms } else { 0 }, shown_ms: None, waits: false }
     }
 
     /// So much of it is done, of so much.
@@ -39,6 +41,15 @@ impl Progress {
         if now_ms >= next_ms {
             self.shown_ms = Some(now_ms);
             say(&format!("{CLEAR}{}", line(self.what, done, of)));
+        }
+    }
+
+    /// Says what is waited for, once and whether or not there is a terminal: without that it would seem to hang.
+    pub(crate) fn wait_for(&mut self, what: impl FnOnce() -> String) {
+        if !self.waits {
+            self.waits = true;
+            let clear = if self.shown_ms.take().is_some() { CLEAR } else { "" };
+            say(&format!("{clear}{}", what()));
         }
     }
 }

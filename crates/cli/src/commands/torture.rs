@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use lokt::sys::machine::{Linux, Machine as _};
-use lokt::torture::{Ordeal, Orders, Torture, work};
+use lokt::torture::{Ordeal, Orders, Tidings, Torture, work};
 use lokt::{Inbox, Percentiles, duration};
 use serde::Serialize;
 
@@ -136,7 +136,10 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         rival: &super::doctor::start_rival,
     };
     let mut progress = Progress::new("seconds of torture");
-    let ordeal = torture.run(&mut inbox, &mut |lasted| progress.step(lasted.as_secs(), args.seconds.as_secs()))?;
+    let ordeal = torture.run(&mut inbox, &mut |news| match news {
+        Tidings::Lasted(lasted) => progress.step(lasted.as_secs(), args.seconds.as_secs()),
+        Tidings::Dying(many) => progress.wait_for(|| torture_text::dying(many)),
+    })?;
     drop(progress);
     let exit = exit(&ordeal, inbox.ended_by());
     let told = torture_text::Told { ordeal: &ordeal, procs: args.procs, seed, locks: !args.without_locks };

@@ -131,6 +131,12 @@ pub(super) fn left_over(ordeal: &Ordeal) -> impl Iterator<Item = String> + '_ {
     paths.map(|path| format!("note: a run left this behind; unless one is running there, it can be deleted: {path}"))
 }
 
+/// What is said when it takes long until everybody is gone.
+pub(super) fn dying(many: usize) -> String {
+    let killed = count(many as u64, "process that was killed", "processes that were killed");
+    format!("note: waiting for the end of {killed}; the disk may be slow. Ctrl-C ends the wait\n")
+}
+
 /// `p50 1.2 ms   p90 …`
 fn percentiles(of: &Percentiles) -> String {
     if of.count == 0 {

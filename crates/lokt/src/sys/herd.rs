@@ -1,11 +1,12 @@
 //! Many processes of this program: started, stopped, continued and killed, and what they tell through one pipe.
 //!
-//! They are signalled through descriptors, so that nobody else is, and die with whoever started them, also if they are stopped.
+//! They are signalled through descriptors, so that nobody else is, and die with whoever started them, also if they are stopped. Nothing here
+//! waits for an end: one that hangs in a system call of a slow disk takes as long as that.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
@@ -15,8 +16,6 @@ use rustix::stdio::stdout;
 
 use super::bell::sleep_on;
 
-/// How long a killed process may take to end. One that hangs in a system call that nothing ends takes longer.
-const DYING: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 64 << 10;
 
 /// The pipe that they all write to, a line at a time.
@@ -27,7 +26,7 @@ pub(crate) struct Herd {
     part: Vec<u8>,
 }
 
-/// One of them. Killed when dropped.
+/// One of them. Killed when dropped, and not waited for.
 pub(crate) struct Beast {
     child: Child,
     fd: OwnedFd,
@@ -87,21 +86,17 @@ impl Beast {
         Ok(pidfd_send_signal(&self.fd, Signal::CONT)?)
     }
 
-    /// Has it ended? Then with what, in words.
-    pub(crate) fn ended(&mut self) -> io::Result<Option<String>> {
-        Ok(self.child.try_wait()?.map(|status| status.to_string()))
+    /// Has it ended? Then how.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
     }
 
-    /// Kills it, and waits for its end.
-    pub(crate) fn kill(&mut self) -> io::Result<()> {
+    /// Kills it. Its end comes when it comes.
+    pub(crate) fn kill(&self) -> io::Result<()> {
         match pidfd_send_signal(&self.fd, Signal::KILL) {
-            Ok(()) | Err(Errno::SRCH) => {}
-            Err(error) => return Err(error.into()),
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
         }
-        if sleep_on(&[self.fd.as_fd()], DYING)? != [true] {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "a process that was killed does not end"));
-        }
-        self.child.wait().map(drop)
     }
 }
 

@@ -38,6 +38,15 @@ pub use worker::{Orders, work};
 /// How long a round is at most.
 const ROUND: Duration = Duration::from_secs(10);
 
+/// What is told while it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tidings {
+    /// So long it has lasted.
+    Lasted(Duration),
+    /// So many processes were killed some seconds ago, and have not ended. They are waited for; an alarm ends that, too.
+    Dying(usize),
+}
+
 /// What is to be tried, where, and for how long.
 pub struct Torture<'a> {
     /// A directory on the file system in question.
@@ -61,8 +70,8 @@ pub struct Torture<'a> {
 }
 
 impl Torture<'_> {
-    /// Does it. `alarm` ends it early; `tell` hears how long it has lasted.
-    pub fn run(&self, alarm: &mut dyn Alarm, tell: &mut dyn FnMut(Duration)) -> Result<Ordeal, Error> {
+    /// Does it. `alarm` ends it early; `tell` hears how it goes on.
+    pub fn run(&self, alarm: &mut dyn Alarm, tell: &mut dyn FnMut(Tidings)) -> Result<Ordeal, Error> {
         let cant = |attempt: &str, error| Error::io(attempt, self.dir, error).hint(NEEDS);
         let dir = std::fs::canonicalize(self.dir).map_err(|error| cant("find", error))?;
         let bits = Linux.random().map_err(|error| cant("get random bits for", error))?;
@@ -83,7 +92,7 @@ impl Torture<'_> {
         dir: &Path,
         arena: &mut Arena,
         alarm: &mut dyn Alarm,
-        tell: &mut dyn FnMut(Duration),
+        tell: &mut dyn FnMut(Tidings),
     ) -> Result<Ordeal, Error> {
         let places = self.places(arena)?;
         Lokt::create(&root_in(arena.path()), identity("torture".to_owned(), None))?;
@@ -117,7 +126,7 @@ impl Torture<'_> {
         arena: &mut Arena,
         ordeal: &mut Ordeal,
         alarm: &mut dyn Alarm,
-        tell: &mut dyn FnMut(Duration),
+        tell: &mut dyn FnMut(Tidings),
     ) -> Result<(), Error> {
         let began = monotonic_ns();
         let lasted = || Duration::from_nanos(monotonic_ns().saturating_sub(began));
@@ -126,7 +135,7 @@ impl Torture<'_> {
         while let Some(left) = self.time.checked_sub(lasted()).filter(|left| !left.is_zero()) {
             arena.show_life();
             let round = Round::new(self, places, arena, began, left.min(ROUND))?;
-            let history = round.fight(&mut dice, &mut born, alarm, &mut || tell(lasted()));
+            let history = round.fight(&mut dice, &mut born, alarm, tell);
             ordeal.judge(&history.entries, history.oddities);
             ordeal.count(history.blows);
             ordeal.lasted = lasted();
@@ -167,186 +176,4 @@ const NEEDS: &str =
 const SAME: &str = "--also names another path to the directory: what is made in one of them must be seen in the other";
 
 #[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-    use std::fs::File;
-    use std::os::fd::{AsFd as _, BorrowedFd};
-
-    use lokt_core::history::{Deed, Entry};
-
-    use super::*;
-
-    /// Goes off at a moment.
-    struct Late<'a> {
-        readable: File,
-        at: &'a Cell<u64>,
-    }
-
-    impl Alarm for Late<'_> {
-        fn fd(&self) -> BorrowedFd<'_> {
-            self.readable.as_fd()
-        }
-
-        fn went_off(&mut self) -> bool {
-            monotonic_ns() >= self.at.get()
-        }
-    }
-
-    /// A torture with such processes, in a directory of its own, with an alarm at this moment.
-    fn tortured(
-        time: Duration,
-        worker: &dyn Fn(&Path, &Orders) -> Command,
-        alarm_at: &Cell<u64>,
-    ) -> Result<Ordeal, Error> {
-        let dir = tempfile::tempdir().expect("temp");
-        tortured_in(dir.path(), false, time, worker, alarm_at)
-    }
-
-    fn tortured_in(
-        dir: &Path,
-        keep: bool,
-        time: Duration,
-        worker: &dyn Fn(&Path, &Orders) -> Command,
-        alarm_at: &Cell<u64>,
-    ) -> Result<Ordeal, Error> {
-        let rival = &|_: &Path| Command::new("true");
-        let torture = Torture { dir, also: None, procs: 3, time, seed: 1, keep, without_locks: false, worker, rival };
-        let readable = File::open("/dev/zero").expect("it is always there");
-        torture.run(&mut Late { readable, at: alarm_at }, &mut |_| {})
-    }
-
-    /// A process of the shell.
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(script);
-        command
-    }
-
-    /// For the shell: tells of two who were inside at once, shortly before the end of the round.
-    fn overlap(orders: &Orders) -> String {
-        let tell = |before: u64, who: u64, deed: Deed| {
-            format!("echo '{}'\n", Entry { at: orders.until - before, who, deed }.encode().trim_end())
-        };
-        let (entered, left) =
-            (|| Deed::Entered { name: "hot".into(), token: None, until: None }, || Deed::Left { name: "hot".into() });
-        tell(9, 101, entered()) + &tell(8, 102, entered()) + &tell(7, 101, left()) + &tell(6, 102, left())
-    }
-
-    const NEVER: u64 = u64::MAX;
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    #[test]
-    fn an_alarm_while_a_round_is_ending_ends_everything() {
-        let at = Cell::new(NEVER);
-        let worker = |_: &Path, orders: &Orders| {
-            // Its time is over by then, and it waits for those who sleep.
-            at.set(orders.until + 100_000_000);
-            shell("exec sleep 60")
-        };
-        let done = tortured(Duration::from_millis(200), &worker, &at);
-        assert!(done.is_ok_and(|ordeal| ordeal.interrupted), "whoever stops a torture has stopped it");
-    }
-
-    #[test]
-    fn what_was_broken_before_an_error_is_not_forgotten() {
-        for (what_else, why) in [
-            ("echo '!write count: No space left on device'; exec sleep 60", "write count: No space left on device"),
-            ("exit 3", "ended by itself: exit status: 3"),
-            ("echo nonsense; exec sleep 60", "a process told something else"),
-        ] {
-            let broken = |_: &Path, orders: &Orders| shell(&(overlap(orders) + what_else));
-            let ordeal = tortured(MINUTE, &broken, &Cell::new(NEVER)).expect("a promise was broken");
-            assert!(ordeal.broken.overlaps > 0, "two were inside at once: {ordeal:?}");
-            assert!(ordeal.errors.first().is_some_and(|error| error.contains(why)), "and {why:?} is told: {ordeal:?}");
-            let innocent = |_: &Path, _: &Orders| shell(what_else);
-            let error = tortured(MINUTE, &innocent, &Cell::new(NEVER)).expect_err("nothing can be said about locks");
-            assert!(error.to_string().contains(why) && error.next_step() == Some(MEND), "{error}");
-        }
-    }
-
-    #[test]
-    fn what_was_broken_before_a_process_could_not_be_started_is_not_forgotten() {
-        let said = tempfile::tempdir().expect("temp");
-        let said = said.path().join("said");
-        let worker = |_: &Path, orders: &Orders| {
-            if orders.who <= 3 {
-                return shell(&format!("{} : >'{}'; exec sleep 60", overlap(orders), said.display()));
-            }
-            // One of the three was killed; the others have something to tell.
-            while !said.exists() {
-                std::thread::park_timeout(Duration::from_millis(1));
-            }
-            Command::new("/missing/program")
-        };
-        let ordeal = tortured(MINUTE, &worker, &Cell::new(NEVER)).expect("a promise was broken");
-        assert!(ordeal.broken.overlaps > 0, "two were inside at once: {ordeal:?}");
-        assert!(ordeal.errors.first().is_some_and(|error| error.contains("start a process in")), "{ordeal:?}");
-    }
-
-    #[test]
-    fn processes_that_do_nothing_but_err_end_it() {
-        let worker = |_: &Path, _: &Orders| shell("while :; do echo '?open hot.json: Stale file handle' || exit; done");
-        let error = tortured(60 * MINUTE, &worker, &Cell::new(NEVER)).expect_err("nothing can be said about locks");
-        assert_eq!(error.to_string(), "nobody gets on any more: open hot.json: Stale file handle");
-        // Those who get on now and then are let go on, here until three of them have been replaced.
-        let at = Cell::new(NEVER);
-        let worker = |_: &Path, orders: &Orders| {
-            if orders.who == 6 {
-                at.set(0);
-            }
-            let gave_up = Entry { at: orders.until, who: orders.who, deed: Deed::GaveUp { name: "hot".into() } };
-            shell(&format!("while :; do echo '?a mistake' && echo '{}' || exit; done", gave_up.encode().trim_end()))
-        };
-        let ordeal = tortured(60 * MINUTE, &worker, &at).expect("it was interrupted");
-        assert!(ordeal.interrupted && ordeal.figures().gave_up > 150, "it went on: {:?}", ordeal.figures());
-        assert_eq!(ordeal.errors, ["a mistake"; 5], "the first few are enough");
-    }
-
-    #[test]
-    fn whoever_keeps_everything_is_told_where_it_is_also_in_an_error() {
-        let dir = tempfile::tempdir().expect("temp");
-        let arenas = || names_in(dir.path());
-        let silent = |_: &Path, _: &Orders| shell("echo '!write: No space left on device'; exec sleep 60");
-        let error = tortured_in(dir.path(), true, MINUTE, &silent, &Cell::new(NEVER)).expect_err("the disk is full");
-        assert_eq!((error.next_step(), arenas()), (Some(MEND), Vec::new()), "there is nothing to keep: {error}");
-        let told = |_: &Path, orders: &Orders| {
-            let asked = Entry { at: orders.until, who: orders.who, deed: Deed::Asked { name: "hot".into() } };
-            shell(&format!(
-                "echo '{}'; echo '!write: No space left on device'; exec sleep 60",
-                asked.encode().trim_end()
-            ))
-        };
-        let error = tortured_in(dir.path(), true, MINUTE, &told, &Cell::new(NEVER)).expect_err("the disk is full");
-        let kept = arenas().pop().expect("it was kept");
-        let hint = format!("{MEND}; what was told by then is kept in {}", kept.display());
-        assert_eq!(error.next_step(), Some(hint.as_str()), "{error}");
-    }
-
-    fn names_in(dir: &Path) -> Vec<PathBuf> {
-        let dir = std::fs::canonicalize(dir).expect("temp");
-        std::fs::read_dir(dir).expect("temp").map(|entry| entry.expect("temp").path()).collect()
-    }
-
-    #[test]
-    fn only_blows_of_the_nemesis_are_counted() {
-        // All three of each round are put down at its end, and none of them by a blow.
-        let at = Cell::new(NEVER);
-        let worker = |_: &Path, _: &Orders| {
-            at.set(0);
-            shell("exec sleep 60")
-        };
-        let ordeal = tortured(MINUTE, &worker, &at).expect("it was interrupted");
-        assert_eq!(ordeal.figures().killed, 3, "they are put down: {:?}", ordeal.figures());
-        assert_eq!((ordeal.blows.killed, ordeal.blows.stopped), (0, 0), "that is no blow");
-        let at = Cell::new(NEVER);
-        let worker = |_: &Path, orders: &Orders| {
-            if orders.who == 6 {
-                at.set(0);
-            }
-            shell("exec sleep 60")
-        };
-        let ordeal = tortured(MINUTE, &worker, &at).expect("it was interrupted");
-        assert_eq!((ordeal.blows.killed, ordeal.figures().killed), (3, 6), "three were replaced");
-        assert!(ordeal.blows.stopped <= ordeal.figures().stopped, "{:?} {:?}", ordeal.blows, ordeal.figures());
-    }
-}
+mod tests;

@@ -1,16 +1,17 @@
 //! One round: processes are started, hit, and heard, until their time is over and all of them are gone.
 
+use std::mem;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use lokt_core::history::{Deed, Entry, Told};
 
-use super::Torture;
 use super::dice::Dice;
 use super::nemesis::{self, Blow};
 use super::ordeal::Blows;
 use super::worker::Orders;
+use super::{Tidings, Torture};
 use crate::error::{Error, ErrorKind};
 use crate::sys::arena::Arena;
 use crate::sys::bell::sleep_on;
@@ -22,6 +23,12 @@ use crate::wait::Alarm;
 const LOOK_NS: u64 = 100_000_000;
 /// How long after its time a process may take to end by itself: it may wait for somebody who was stopped.
 const ENDING_NS: u64 = 5_000_000_000;
+/// How long those that were killed may take to end, all together. Until a slow disk has answered a system call nothing ends it.
+const DYING_NS: u64 = 60_000_000_000;
+/// Whoever waits for that longer than this is told so.
+const DYING_TOLD_NS: u64 = 2_000_000_000;
+/// How often it is looked whether they have ended; mostly the first look finds it.
+const DYING_LOOK_NS: u64 = 2_000_000;
 
 /// So many errors of a round are remembered.
 const ODDITIES_MAX: usize = 5;
@@ -33,6 +40,9 @@ const ERRORS_MAX: usize = 50;
 pub(super) const MEND: &str =
     "nothing can be said about locks there until that is mended; `lokt doctor` examines the place";
 
+const HANGS: &str =
+    "they hang in a system call that does not return: the disk, or the server behind it, is too slow or broken";
+
 /// A round.
 pub(super) struct Round<'a> {
     torture: &'a Torture<'a>,
@@ -41,6 +51,8 @@ pub(super) struct Round<'a> {
     began: u64,
     until: u64,
     herd: Herd,
+    /// Those that were killed and have not ended.
+    dying: Vec<Worker>,
     arena: &'a mut Arena,
     entries: Vec<Entry>,
     /// What nobody can go on after.
@@ -87,6 +99,7 @@ impl<'a> Round<'a> {
             began,
             until,
             herd,
+            dying: Vec::new(),
             arena,
             entries: Vec::new(),
             trouble: None,
@@ -102,13 +115,13 @@ impl<'a> Round<'a> {
         dice: &mut Dice,
         born: &mut u64,
         alarm: &mut dyn Alarm,
-        tell: &mut dyn FnMut(),
+        tell: &mut dyn FnMut(Tidings),
     ) -> History {
         let mut workers = Vec::new();
         let fought = self.set_on(&mut workers, dice, born, alarm, tell);
         let mut interrupted = self.or_trouble(fought);
         // Whatever happened, nobody is left, and what they told is heard.
-        let ended = self.end(workers, interrupted, alarm);
+        let ended = self.end(workers, interrupted, alarm, tell);
         interrupted |= self.or_trouble(ended);
         let Self { entries, oddities, trouble, blows, .. } = self;
         History { entries, oddities, interrupted, trouble, blows }
@@ -121,7 +134,7 @@ impl<'a> Round<'a> {
         dice: &mut Dice,
         born: &mut u64,
         alarm: &mut dyn Alarm,
-        tell: &mut dyn FnMut(),
+        tell: &mut dyn FnMut(Tidings),
     ) -> Result<bool, Error> {
         for index in 0..self.torture.procs {
             workers.push(self.start(self.places[index % self.places.len()].clone(), dice, born)?);
@@ -141,8 +154,9 @@ impl<'a> Round<'a> {
             // Every line that is told wakes us: it would cost more than what is tried to look after each.
             if monotonic_ns() >= next_look {
                 self.look(workers)?;
+                self.bury()?;
                 next_look = monotonic_ns() + LOOK_NS;
-                tell();
+                tell(Tidings::Lasted(Duration::from_nanos(monotonic_ns().saturating_sub(self.began))));
             }
         }
         Ok(interrupted)
@@ -189,9 +203,12 @@ impl<'a> Round<'a> {
 
     fn strike(&mut self, worker: &mut Worker, blow: Blow, dice: &mut Dice, born: &mut u64) -> Result<(), Error> {
         match blow {
+            // Where they take so long to die, there would be more and more of them.
+            Blow::Kill if self.dying.len() >= self.torture.procs => {}
             Blow::Kill => {
-                self.kill(worker)?;
-                *worker = self.start(worker.place.clone(), dice, born)?;
+                worker.beast.kill().map_err(|error| self.cant("kill", error))?;
+                let next = self.start(worker.place.clone(), dice, born)?;
+                self.dying.push(mem::replace(worker, next));
                 self.blows.killed += 1;
             }
             Blow::Stop(_) if worker.stopped_until.is_some() => {}
@@ -204,9 +221,15 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn kill(&mut self, worker: &mut Worker) -> Result<(), Error> {
-        worker.beast.kill().map_err(|error| self.cant("kill", error))?;
-        self.note(worker.who, Deed::Killed);
+    /// Writes down who of those that were killed has ended by now.
+    fn bury(&mut self) -> Result<(), Error> {
+        for mut worker in mem::take(&mut self.dying) {
+            if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_some() {
+                self.note(worker.who, Deed::Killed);
+            } else {
+                self.dying.push(worker);
+            }
+        }
         Ok(())
     }
 
@@ -284,28 +307,62 @@ impl<'a> Round<'a> {
     }
 
     /// Sees to it that nobody is left: they end by themselves, or are killed. True: the alarm went off meanwhile.
-    fn end(&mut self, mut workers: Vec<Worker>, interrupted: bool, alarm: &mut dyn Alarm) -> Result<bool, Error> {
+    fn end(
+        &mut self,
+        mut workers: Vec<Worker>,
+        interrupted: bool,
+        alarm: &mut dyn Alarm,
+        tell: &mut dyn FnMut(Tidings),
+    ) -> Result<bool, Error> {
         self.go_on(&mut workers, u64::MAX)?;
         let deadline = if interrupted || self.trouble.is_some() { 0 } else { self.until + ENDING_NS };
         let mut went_off = false;
         while !workers.is_empty() && monotonic_ns() < deadline && !went_off {
             went_off = self.listen(deadline, alarm)?;
-            let mut running = Vec::new();
-            for mut worker in workers {
-                if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none() {
-                    running.push(worker);
-                }
-            }
-            workers = running;
+            self.leave_those_who_run(&mut workers)?;
         }
-        for worker in &mut workers {
-            if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none() {
-                self.kill(worker)?;
-            }
+        self.leave_those_who_run(&mut workers)?;
+        // All of them first: whoever waits for one, waits for all.
+        for worker in workers {
+            worker.beast.kill().map_err(|error| self.cant("kill", error))?;
+            self.dying.push(worker);
         }
+        went_off |= self.see_them_end(alarm, tell)?;
         // What they told before their end is in the pipe, and nothing comes after it.
         self.hear()?;
         Ok(went_off)
+    }
+
+    fn leave_those_who_run(&self, workers: &mut Vec<Worker>) -> Result<(), Error> {
+        for mut worker in mem::take(workers) {
+            if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none() {
+                workers.push(worker);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of those that were killed. True: the alarm went off, and nobody is waited for any more.
+    fn see_them_end(&mut self, alarm: &mut dyn Alarm, tell: &mut dyn FnMut(Tidings)) -> Result<bool, Error> {
+        let since = monotonic_ns();
+        loop {
+            self.bury()?;
+            let (left, now) = (self.dying.len(), monotonic_ns());
+            if left == 0 {
+                return Ok(false);
+            }
+            if now >= since + DYING_NS {
+                let why = format!("{left} killed processes have not ended in {} s", DYING_NS / 1_000_000_000);
+                self.give_up(Error::new(ErrorKind::Io, why).hint(HANGS));
+                return Ok(false);
+            }
+            if now >= since + DYING_TOLD_NS {
+                tell(Tidings::Dying(left));
+            }
+            if self.listen(now + DYING_LOOK_NS, alarm)? {
+                return Ok(true);
+            }
+        }
     }
 }
 
