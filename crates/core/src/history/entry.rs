@@ -54,6 +54,21 @@ pub enum Deed {
         /// Which lock.
         name: String,
     },
+    /// It was in line until a moment for certain, and gave up because its time was over. Written after that, before it says that it gave
+    /// up.
+    OutOfTime {
+        /// For which lock.
+        name: String,
+        /// Until when it was in line, on the clock of the entries.
+        until: u64,
+    },
+    /// Written before a write under a token, by somebody whose lease is over by then for certain.
+    Overslept {
+        /// Of which lock.
+        name: String,
+        /// The token.
+        token: u64,
+    },
     /// A read-modify-write was answered.
     Wrote {
         /// Of what.
@@ -140,6 +155,8 @@ mod tests {
             Deed::Entered { name: x(), token: None, until: None },
             Deed::Left { name: x() },
             Deed::GaveUp { name: x() },
+            Deed::OutOfTime { name: x(), until: big },
+            Deed::Overslept { name: x(), token: big },
             Deed::Wrote { register: x(), token: Some(big), seen: big, made: big, taken: false },
             Deed::Appending { ledger: half(), key: half() },
             Deed::Appended { ledger: half(), key: half(), number: big },

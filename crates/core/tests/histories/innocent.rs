@@ -36,6 +36,8 @@ struct Life {
     who: u64,
     state: State,
     stopped: bool,
+    /// Of its last hold.
+    token: u64,
 }
 
 /// A history of `steps` steps of a lock that works. Entries are written on the right side of what they tell, with some time between.
@@ -75,7 +77,7 @@ struct World {
 impl World {
     fn give_birth(&mut self) {
         self.born += 1;
-        self.lives.push(Life { who: self.born, state: State::Idle, stopped: false });
+        self.lives.push(Life { who: self.born, state: State::Idle, stopped: false, token: 0 });
     }
 
     fn write(&mut self, who: u64, deed: Deed) {
@@ -110,6 +112,7 @@ impl World {
         self.write(who, Deed::Entered { name: Self::name(name), token, until });
         let life = self.lives.iter_mut().find(|life| life.who == who).expect("who waits lives");
         life.state = State::Inside(name);
+        life.token = self.token;
     }
 
     fn step(&mut self) {
@@ -138,6 +141,7 @@ impl World {
         match state {
             State::Idle if self.dice.below(4) == 0 => self.append(who),
             State::Idle => self.ask(chosen, who),
+            State::Waiting(name) if self.dice.below(8) == 0 => self.give_up(chosen, who, name),
             State::Waiting(_) => self.now += self.dice.below(100_000_000),
             State::Inside(name) => self.work(chosen, who, name),
         }
@@ -156,6 +160,16 @@ impl World {
         self.write(who, Deed::InLine { name: Self::name(name) });
     }
 
+    /// Its time is over. Whoever is next may be inside before it says so.
+    fn give_up(&mut self, chosen: usize, who: u64, name: usize) {
+        let until = self.now;
+        self.servers[name].line.retain(|waiter| *waiter != who);
+        self.lives[chosen].state = State::Idle;
+        self.let_in_next(name);
+        self.write(who, Deed::OutOfTime { name: Self::name(name), until });
+        self.write(who, Deed::GaveUp { name: Self::name(name) });
+    }
+
     fn work(&mut self, chosen: usize, who: u64, name: usize) {
         // Only what needs no lease may write without being fenced.
         if name == 0 && self.dice.below(3) > 0 {
@@ -163,6 +177,13 @@ impl World {
             self.register += 1;
             let deed = Deed::Wrote { register: "hot".into(), token: None, seen, made: seen + 1, taken: true };
             return self.write(who, deed);
+        }
+        let is_over = self.servers[2].holder.is_none_or(|(holder, since)| holder != who || self.now > since + LEASE_NS);
+        if name == 2 && is_over {
+            let token = self.lives[chosen].token;
+            self.write(who, Deed::Overslept { name: Self::name(name), token });
+            let deed = Deed::Wrote { register: "fenced".into(), token: Some(token), seen: 0, made: 1, taken: false };
+            self.write(who, deed);
         }
         self.write(who, Deed::Left { name: Self::name(name) });
         self.lives[chosen].state = State::Idle;
@@ -214,6 +235,7 @@ impl World {
 pub(super) fn verdict(history: &[Entry]) -> Vec<String> {
     let mut found: Vec<String> = judge::overlaps(history).iter().map(ToString::to_string).collect();
     found.extend(judge::tokens(history, |_| "").iter().map(ToString::to_string));
+    found.extend(judge::late_writes(history).iter().map(ToString::to_string));
     found.extend(judge::line(history).iter().map(ToString::to_string));
     found.extend(judge::lost_updates(history).iter().map(ToString::to_string));
     found.extend(judge::ledger(history).iter().map(ToString::to_string));
@@ -258,7 +280,11 @@ fn the_imagined_machine_does_everything_that_can_be_judged() {
     assert!(figures.killed > 100 && figures.stopped > 100, "processes are killed and stopped: {figures:?}");
     assert!(figures.gave_up > 100, "some give up: {figures:?}");
     assert!(figures.wait.p50 > 0 && figures.wait.p50 <= figures.wait.p99, "waiting takes time: {figures:?}");
-    assert!(judge::registers(&history)[0].acknowledged > 500, "registers are written");
+    let registers = judge::registers(&history);
+    assert!(registers[0].refused > 10, "late writers come and are refused: {registers:?}");
+    assert!(registers[1].acknowledged > 500, "registers are written: {registers:?}");
+    let out_of_time = history.iter().filter(|entry| matches!(entry.deed, Deed::OutOfTime { .. })).count();
+    assert!(out_of_time > 100, "some wait in vain: {out_of_time}");
 }
 
 #[test]

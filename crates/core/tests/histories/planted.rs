@@ -92,13 +92,13 @@ proptest! {
     fn a_register_that_went_back_is_found_in_whatever_round(seed in any::<u64>()) {
         let mut history = working_lock(seed, 2_000);
         let mut dice = Dice(seed);
-        let writes = indices(&history, |entry| matches!(entry.deed, Deed::Wrote { .. }));
+        let writes = indices(&history, |entry| matches!(entry.deed, Deed::Wrote { taken: true, .. }));
         prop_assume!(writes.len() > 20);
         // Lost is what was there: from here on it counts from nothing, as one does that was emptied.
         let from = one_of(&mut dice, &writes[10..]);
         let Deed::Wrote { seen: gone, .. } = history[from].deed else { unreachable!("it was looked for") };
         for entry in &mut history[from..] {
-            if let Deed::Wrote { seen, made, .. } = &mut entry.deed {
+            if let Deed::Wrote { seen, made, taken: true, .. } = &mut entry.deed {
                 (*seen, *made) = (*seen - gone, *made - gone);
             }
         }
@@ -145,9 +145,49 @@ proptest! {
     }
 
     #[test]
+    fn whoever_overtakes_somebody_who_then_gave_up_is_found(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 2_000);
+        let end = history.last().map_or(0, |entry| entry.at) + 1_000;
+        let name = || String::from("new");
+        let told = [
+            (1, 0, Deed::Asked { name: name() }),
+            (1, 1, Deed::InLine { name: name() }),
+            (2, 2, Deed::Asked { name: name() }),
+            (2, 5, Deed::Entered { name: name(), token: None, until: None }),
+            (2, 6, Deed::Left { name: name() }),
+            (1, 9, Deed::GaveUp { name: name() }),
+        ];
+        history.extend(told.into_iter().map(|(who, after, deed)| Entry { at: end + after, who: 1_000_000 + who, deed }));
+        prop_assert_eq!(judge::line(&history), [], "it may have left the line before the other came");
+        let out_of_time = |until| Entry { at: end + 8, who: 1_000_001, deed: Deed::OutOfTime { name: name(), until } };
+        history.push(out_of_time(end + 5));
+        prop_assert_eq!(judge::line(&history), [], "its time was over when the other entered");
+        history.pop();
+        history.push(out_of_time(end + 6));
+        let found = judge::line(&history);
+        prop_assert_eq!(found.len(), 1, "one overtook one: {:?}", found);
+        prop_assert_eq!((found[0].early.who, found[0].passed.who), (1_000_002, 1_000_001));
+        history.push(Entry { at: end + 2, who: 1_000_001, deed: Deed::Stopped });
+        prop_assert!(judge::line(&history).is_empty(), "who is stopped is passed over");
+    }
+
+    #[test]
+    fn a_late_write_that_is_taken_is_found(seed in any::<u64>()) {
+        let mut history = working_lock(seed, 4_000);
+        let late = indices(&history, |entry| matches!(entry.deed, Deed::Wrote { taken: false, .. }));
+        prop_assume!(!late.is_empty());
+        let one = one_of(&mut Dice(seed), &late);
+        let Deed::Wrote { taken, .. } = &mut history[one].deed else { unreachable!("it was looked for") };
+        *taken = true;
+        let found = judge::late_writes(&history);
+        prop_assert_eq!(found.len(), 1, "one late write was taken: {:?}", found);
+        prop_assert_eq!(found[0].write.at, history[one].at);
+    }
+
+    #[test]
     fn an_update_that_was_lost_is_found(seed in any::<u64>()) {
         let mut history = working_lock(seed, 2_000);
-        let writes = indices(&history, |entry| matches!(entry.deed, Deed::Wrote { .. }));
+        let writes = indices(&history, |entry| matches!(entry.deed, Deed::Wrote { taken: true, .. }));
         prop_assume!(writes.len() > 2);
         let (before, after) = (writes[writes.len() - 2], writes[writes.len() - 1]);
         let Deed::Wrote { seen: stale, .. } = history[before].deed else { unreachable!("it was looked for") };

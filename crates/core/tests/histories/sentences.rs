@@ -151,6 +151,32 @@ fn a_free_lock_that_was_left_alone_for_two_seconds_may_be_taken_out_of_turn() {
 }
 
 #[test]
+fn whoever_is_passed_is_in_the_sentence_whether_it_entered_or_gave_up() {
+    let passed = |then: Entry| {
+        let history = [asked(1, 1), in_line(SECOND, 1), asked(2 * SECOND, 2), entered(3 * SECOND, 2, 7, None), then];
+        judge::line(&history).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let early = "x: process 2 (token 7) asked at 2.000000 s and entered at 3.000000 s; ";
+    let later = "process 1 (token 8) was in line since 1.000000 s and entered at 4.000000 s";
+    assert_eq!(passed(entered(4 * SECOND, 1, 8, None)), [format!("{early}{later}")]);
+    let never = "process 1 was in line since 1.000000 s until its time was over at 4.000000 s";
+    let out_of_time = Deed::OutOfTime { name: "x".into(), until: 4 * SECOND };
+    assert_eq!(passed(entry(5 * SECOND, 1, out_of_time)), [format!("{early}{never}")]);
+}
+
+#[test]
+fn a_late_write_is_one_sentence_with_its_lease_in_it() {
+    let history = [
+        entered(1, 1, 7, Some(SECOND)),
+        entry(2 * SECOND, 1, Deed::Overslept { name: "x".into(), token: 7 }),
+        entry(3 * SECOND, 1, Deed::Wrote { register: "r".into(), token: Some(7), seen: 4, made: 5, taken: true }),
+    ];
+    let found: Vec<String> = judge::late_writes(&history).iter().map(ToString::to_string).collect();
+    let told = "r: process 1 (token 7) made it 5 by 3.000000 s, though its lease of x was over by 2.000000 s: a late write was taken";
+    assert_eq!(found, [told]);
+}
+
+#[test]
 fn two_who_asked_before_either_was_in_line_have_no_order() {
     let history = [
         asked(10, 1),

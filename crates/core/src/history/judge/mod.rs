@@ -5,9 +5,11 @@
 //! | [`overlaps`] | one-holder |
 //! | [`tokens`] | token-order |
 //! | [`line`](line()) | in-order |
+//! | [`late_writes`] | token-order: whoever comes too late is refused |
 //! | [`lost_updates`] | what a lock is for, whatever the clocks say |
 //! | [`ledger`](ledger()) | no-overwrite: numbers are given once, in the order of the appends |
 
+mod late;
 mod ledger;
 mod line;
 mod numbers;
@@ -15,8 +17,9 @@ mod overlaps;
 mod tokens;
 mod updates;
 
+pub use late::{LateWrite, late_writes};
 pub use ledger::{Append, LedgerFault, ledger};
-pub use line::{OutOfTurn, line};
+pub use line::{OutOfTurn, Passed, line};
 pub use overlaps::{Overlap, overlaps};
 pub use tokens::{TokenFault, tokens};
 pub use updates::{LostUpdate, Register, Write, lost_updates, registers, registers_after};
