@@ -2,10 +2,12 @@
 
 use std::mem;
 use std::os::fd::AsFd as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use lokt_core::history::{Deed, Entry, Told};
+use rustix::process::Signal;
 
 use super::dice::Dice;
 use super::nemesis::{self, Blow};
@@ -29,6 +31,9 @@ const DYING_NS: u64 = 60_000_000_000;
 const DYING_TOLD_NS: u64 = 2_000_000_000;
 /// How often it is looked whether they have ended; mostly the first look finds it.
 const DYING_LOOK_NS: u64 = 2_000_000;
+
+/// How those end that were killed.
+const SIGKILL: i32 = Signal::KILL.as_raw();
 
 /// So many errors of a round are remembered.
 const ODDITIES_MAX: usize = 5;
@@ -81,6 +86,8 @@ struct Worker {
     beast: Beast,
     /// It is stopped until then.
     stopped_until: Option<u64>,
+    /// It was killed, and at this moment before that it had not ended.
+    seen_alive: Option<u64>,
 }
 
 impl<'a> Round<'a> {
@@ -184,7 +191,7 @@ impl<'a> Round<'a> {
             Error::io("start a process in", &place, error)
                 .hint("try fewer processes: --procs; `ulimit -u` and `ulimit -n` are limits")
         })?;
-        Ok(Worker { who: *born, place, beast, stopped_until: None })
+        Ok(Worker { who: *born, place, beast, stopped_until: None, seen_alive: None })
     }
 
     /// Writes down what was done to somebody.
@@ -206,7 +213,7 @@ impl<'a> Round<'a> {
             // Where they take so long to die, there would be more and more of them.
             Blow::Kill if self.dying.len() >= self.torture.procs => {}
             Blow::Kill => {
-                worker.beast.kill().map_err(|error| self.cant("kill", error))?;
+                self.kill(worker)?;
                 let next = self.start(worker.place.clone(), dice, born)?;
                 self.dying.push(mem::replace(worker, next));
                 self.blows.killed += 1;
@@ -221,14 +228,30 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
+    /// Kills it. What it is inside of it has had until now, whether or not it was stopped and could say so.
+    fn kill(&self, worker: &mut Worker) -> Result<(), Error> {
+        let now = monotonic_ns();
+        // Whoever was killed before may be losing its locks at this moment.
+        if worker.seen_alive.is_none()
+            && worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none()
+        {
+            worker.seen_alive = Some(now);
+        }
+        worker.beast.kill().map_err(|error| self.cant("kill", error))
+    }
+
     /// Writes down who of those that were killed has ended by now.
     fn bury(&mut self) -> Result<(), Error> {
         for mut worker in mem::take(&mut self.dying) {
-            if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_some() {
-                self.note(worker.who, Deed::Killed);
-            } else {
+            let Some(how) = worker.beast.ended().map_err(|error| self.cant("look after", error))? else {
                 self.dying.push(worker);
+                continue;
+            };
+            // One that was ending by itself loses its locks a moment before that can be seen.
+            if let (Some(at), Some(SIGKILL)) = (worker.seen_alive, how.signal()) {
+                self.add(Entry { at, who: worker.who, deed: Deed::Killing });
             }
+            self.note(worker.who, Deed::Killed);
         }
         Ok(())
     }
@@ -323,8 +346,8 @@ impl<'a> Round<'a> {
         }
         self.leave_those_who_run(&mut workers)?;
         // All of them first: whoever waits for one, waits for all.
-        for worker in workers {
-            worker.beast.kill().map_err(|error| self.cant("kill", error))?;
+        for mut worker in workers {
+            self.kill(&mut worker)?;
             self.dying.push(worker);
         }
         went_off |= self.see_them_end(alarm, tell)?;

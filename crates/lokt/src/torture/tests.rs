@@ -249,3 +249,19 @@ fn whoever_takes_long_to_die_keeps_nobody_waiting_and_is_waited_for_once() {
     assert_eq!(ordeal.blows.killed, 3, "three were replaced although some of them had not ended");
     assert!((2..=6).contains(&dying), "it was said that they are waited for: {dying}");
 }
+
+#[test]
+fn whoever_was_inside_and_silent_until_it_was_killed_was_inside_all_the_time() {
+    let at = Cell::new(NEVER);
+    // Three are let in one after the other and say nothing more, as if they were stopped.
+    let worker = |_: &Path, orders: &Orders| {
+        if orders.who == 6 {
+            at.set(0);
+        }
+        let entered = Deed::Entered { name: "hot".into(), token: None, until: None };
+        let entered = Entry { at: monotonic_ns(), who: orders.who, deed: entered };
+        shell(&format!("echo '{}'; exec sleep 60", entered.encode().trim_end()))
+    };
+    let ordeal = tortured(MINUTE, &worker, &at).expect("it was interrupted");
+    assert!(ordeal.broken.overlaps > 0, "each lived when the next came: {ordeal:?}");
+}
