@@ -19,7 +19,7 @@ use crate::report::{Failure, Format, Report};
 #[command(
     after_help = "Processes fight for a few locks in a directory of their own in DIR, which is removed afterwards; some of them are \
     killed and stopped. What they did is judged: was anybody inside together with another, was an update lost, did tokens grow, was the \
-    line kept? Exit codes: 0 every promise held; 10 one was broken; 11 none was, but locks on that file system can't be trusted."
+    line kept, can every lock be had when all are gone? Exit codes: 0 every promise held; 10 one was broken; 11 none was, but locks on that file system can't be trusted."
 )]
 pub(crate) struct Args {
     /// A directory on the file system in question
@@ -87,6 +87,7 @@ struct Answer<'a> {
     lost_updates: u64,
     tokens_out_of_order: u64,
     out_of_turn: u64,
+    stuck: u64,
     violations: &'a [String],
     errors: &'a [String],
     trusted: bool,
@@ -203,6 +204,7 @@ fn answer<'a>(args: &Args, told: &torture_text::Told<'a>) -> Answer<'a> {
         lost_updates: broken.lost_updates,
         tokens_out_of_order: broken.tokens,
         out_of_turn: broken.out_of_turn,
+        stuck: broken.stuck,
         violations: &broken.told,
         errors: &ordeal.errors,
         trusted: ordeal.file_system.is_trusted(),

@@ -35,6 +35,7 @@ impl Told<'_> {
             (broken.lost_updates, "lost update", "lost updates"),
             (broken.tokens, "token out of order", "tokens out of order"),
             (broken.out_of_turn, "entry out of turn", "entries out of turn"),
+            (broken.stuck, "lock stuck", "locks stuck"),
         ];
         let kinds: Vec<String> = kinds
             .into_iter()
@@ -86,6 +87,8 @@ impl fmt::Display for Told<'_> {
         row(f, "lost updates", format!("{} of {}{refused}", broken.lost_updates, updates.taken))?;
         row(f, "token order", format!("{} wrong", broken.tokens))?;
         row(f, "line", format!("{} out of turn", broken.out_of_turn))?;
+        let was_asked = ordeal.asked_again || broken.stuck > 0;
+        row(f, "stuck", if was_asked { broken.stuck.to_string() } else { "-".to_owned() })?;
         row(f, "waiting", percentiles(&figures.wait))?;
         row(f, "handing on", percentiles(&figures.hand_over))?;
         row(f, "seed", self.seed.to_string())?;

@@ -7,11 +7,12 @@
 //! clocks say.
 //!
 //! It goes in rounds. After each all processes are gone and its history is judged and forgotten, so a day takes no more memory than a
-//! minute. Tokens and numbers go on from round to round.
+//! minute. Tokens and numbers go on from round to round. When all are gone, every lock must be had again; in the end every number is read.
 //!
 //! *Limitations*: one machine, and what happens to be tried. Where locks are local to a mount or a machine nothing may be seen;
 //! [`FileSystem`] knows of that, and half of the processes can be sent another way to the same directory ([`Torture::also`]).
 
+mod aftermath;
 mod counter;
 mod dice;
 mod nemesis;
@@ -103,7 +104,9 @@ impl Torture<'_> {
         // Where locks can't be trusted, one of somebody who lives may look as if it were free.
         let left_over = if file_system.is_trusted() { left_over(dir, arena) } else { Vec::new() };
         let mut ordeal = Ordeal::new(file_system, left_over, self.keep.then(|| arena.path().to_owned()));
-        if let Err(trouble) = self.rounds(&places, arena, &mut ordeal, alarm, tell) {
+        let fought = self.rounds(&places, arena, &mut ordeal, alarm, tell);
+        let compared = ordeal.compare(&places);
+        if let Err(trouble) = fought.and(compared) {
             // Where nothing was broken by then, an error is nothing but an error.
             if ordeal.broken.count() == 0 && !ordeal.interrupted {
                 return Err(trouble);
@@ -140,12 +143,16 @@ impl Torture<'_> {
             ordeal.count(history.blows);
             ordeal.lasted = lasted();
             ordeal.interrupted = history.interrupted;
+            ordeal.all_are_gone = history.all_are_gone;
             history.trouble.map_or(Ok(()), Err)?;
             if ordeal.interrupted {
                 break;
             }
             if let (Some(error), 0) = (ordeal.errors.first(), ordeal.broken.count()) {
                 return Err(Error::new(ErrorKind::Io, error).hint(MEND));
+            }
+            if !self.without_locks && ordeal.ask(places, alarm)? {
+                break;
             }
         }
         Ok(())

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use lokt_core::history::{Deed, Entry, Figures, Measured, judge};
 
+use super::aftermath;
 use crate::doctor::FileSystem;
 use crate::error::Error;
+use crate::wait::Alarm;
 
 /// So many of a kind in one round, and so many of all, are told in words.
 const TOLD_MAX: usize = 5;
@@ -26,6 +28,8 @@ pub struct Broken {
     pub tokens: u64,
     /// How often somebody entered before their turn.
     pub out_of_turn: u64,
+    /// How many locks could not be had when nobody was left; one is counted for each way to it.
+    pub stuck: u64,
     /// The first of each, one sentence each.
     pub told: Vec<String>,
 }
@@ -33,7 +37,7 @@ pub struct Broken {
 impl Broken {
     /// All of them together.
     pub fn count(&self) -> u64 {
-        self.overlaps + self.lost_updates + self.tokens + self.out_of_turn
+        self.overlaps + self.lost_updates + self.tokens + self.out_of_turn + self.stuck
     }
 }
 
@@ -76,7 +80,15 @@ pub struct Ordeal {
     pub kept: Option<PathBuf>,
     /// Directories that can be deleted: of earlier ones that were killed, or its own where it could not be removed.
     pub left_over: Vec<PathBuf>,
+    /// Every lock was asked for when nobody was left, at least once.
+    pub asked_again: bool,
+    /// Every number was read when nobody was left.
+    pub read_again: bool,
+    /// No process is left of the last round.
+    pub(super) all_are_gone: bool,
     measured: Measured,
+    /// What could not be had, and why.
+    stuck: BTreeMap<(PathBuf, &'static str), String>,
     /// The greatest token of all rounds.
     token_max: Option<u64>,
     /// The greatest that was made of each number, of all rounds.
@@ -95,6 +107,10 @@ impl Ordeal {
             blows: Blows::default(),
             kept,
             left_over,
+            asked_again: false,
+            read_again: false,
+            all_are_gone: true,
+            stuck: BTreeMap::new(),
             measured: Measured::default(),
             token_max: None,
             made_max: BTreeMap::new(),
@@ -116,6 +132,28 @@ impl Ordeal {
     pub(super) fn count(&mut self, blows: Blows) {
         self.blows.killed += blows.killed;
         self.blows.stopped += blows.stopped;
+    }
+
+    /// Asks for every lock, now that nobody is left. True: the alarm went off.
+    pub(super) fn ask(&mut self, places: &[PathBuf], alarm: &mut dyn Alarm) -> Result<bool, Error> {
+        let asked = aftermath::ask(places, &self.stuck, alarm)?;
+        let sentences: Vec<&String> = asked.stuck.values().collect();
+        self.broken.stuck += told(&mut self.broken.told, &sentences);
+        self.stuck.extend(asked.stuck);
+        self.asked_again |= !asked.interrupted;
+        self.interrupted |= asked.interrupted;
+        Ok(asked.interrupted)
+    }
+
+    /// Compares what is there in the end with what was acknowledged.
+    pub(super) fn compare(&mut self, places: &[PathBuf]) -> Result<(), Error> {
+        // Whoever hangs in a system call there may keep us, too.
+        if self.all_are_gone {
+            let lost = aftermath::compare(places, &self.made_max)?;
+            self.broken.lost_updates += told(&mut self.broken.told, &lost);
+            self.read_again = !self.made_max.is_empty();
+        }
+        Ok(())
     }
 
     /// Judges one more round.

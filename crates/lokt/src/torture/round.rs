@@ -74,6 +74,8 @@ pub(super) struct History {
     /// Errors that don't happen where locks work.
     pub(super) oddities: Vec<String>,
     pub(super) interrupted: bool,
+    /// No process is left.
+    pub(super) all_are_gone: bool,
     /// What ended it early. What was told before that is as true as ever.
     pub(super) trouble: Option<Error>,
     pub(super) blows: Blows,
@@ -130,8 +132,8 @@ impl<'a> Round<'a> {
         // Whatever happened, nobody is left, and what they told is heard.
         let ended = self.end(workers, interrupted, alarm, tell);
         interrupted |= self.or_trouble(ended);
-        let Self { entries, oddities, trouble, blows, .. } = self;
-        History { entries, oddities, interrupted, trouble, blows }
+        let Self { entries, oddities, trouble, blows, dying, .. } = self;
+        History { entries, oddities, interrupted, all_are_gone: dying.is_empty(), trouble, blows }
     }
 
     /// Sets them on each other, and strikes them, until the time is over. True: the alarm went off.

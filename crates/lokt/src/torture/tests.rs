@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
+use lokt_core::decide::Terms;
 use lokt_core::history::{Deed, Entry};
+use lokt_core::name::LockName;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
@@ -264,4 +266,65 @@ fn whoever_was_inside_and_silent_until_it_was_killed_was_inside_all_the_time() {
     };
     let ordeal = tortured(MINUTE, &worker, &at).expect("it was interrupted");
     assert!(ordeal.broken.overlaps > 0, "each lived when the next came: {ordeal:?}");
+}
+
+/// Over before the first blow.
+const BRIEF: Duration = Duration::from_millis(10);
+
+/// A worker that tells of one short lease, and ends after its round.
+fn enters(orders: &Orders) -> Command {
+    let deed = |deed| Entry { at: monotonic_ns(), who: orders.who, deed }.encode();
+    let entered = deed(Deed::Entered { name: "cold-1".into(), token: None, until: Some(monotonic_ns() + 1) });
+    shell(&format!("echo '{}'; exec sleep 0.3", entered.trim_end()))
+}
+
+#[test]
+fn crash_frees_a_lock_that_nobody_can_have_any_more_is_stuck() {
+    let dir = tempfile::tempdir().expect("temp");
+    let at = Cell::new(NEVER);
+    let worker = |arena: &Path, orders: &Orders| {
+        if orders.who == 1 {
+            // Nobody of them: no process, no end.
+            let owner = Lokt::create(&root_in(arena), identity("somebody".to_owned(), None)).expect("it is there");
+            for name in ["hot", "cold-2"] {
+                let name = LockName::new(name).expect("it is one");
+                owner.take(&name, Terms::default()).expect("it is free");
+            }
+        }
+        enters(orders)
+    };
+    let ordeal = tortured_in(dir.path(), false, BRIEF, &worker, &at).expect("two are stuck");
+    assert_eq!((ordeal.broken.stuck, ordeal.broken.count()), (2, 2), "{ordeal:?}");
+    let told = &ordeal.broken.told;
+    assert!(told[0].starts_with("cold-2: stuck: all are gone, and it can't be had in "), "{told:?}");
+    assert!(told[1].starts_with("hot: stuck: ") && told[1].ends_with(": somebody holds it"), "{told:?}");
+    let innocent = |_: &Path, orders: &Orders| enters(orders);
+    let ordeal = tortured(BRIEF, &innocent, &Cell::new(NEVER)).expect("nothing is stuck");
+    assert!(ordeal.broken.count() == 0 && ordeal.asked_again, "{ordeal:?}");
+}
+
+#[test]
+fn what_the_last_of_all_wrote_is_compared_with_the_disk() {
+    let told = |orders: &Orders, made| {
+        let deed = Deed::Wrote { register: "count-hot".into(), token: None, seen: made - 1, made, taken: true };
+        let wrote = Entry { at: monotonic_ns(), who: orders.who, deed };
+        let mut command = enters(orders);
+        let script = command.get_args().last().map(|script| script.to_string_lossy().into_owned()).unwrap_or_default();
+        command = shell(&format!("echo '{}'; {script}", wrote.encode().trim_end()));
+        command
+    };
+    for (on_disk, lost) in [(Some("3"), 0), (Some("4"), 0), (Some("2"), 1), (Some(""), 1), (Some("no"), 1), (None, 1)] {
+        let worker = |arena: &Path, orders: &Orders| {
+            if let Some(text) = on_disk {
+                std::fs::write(arena.join("count-hot"), text).expect("it is there");
+            }
+            told(orders, orders.who)
+        };
+        let ordeal = tortured(BRIEF, &worker, &Cell::new(NEVER)).expect("nobody erred");
+        assert_eq!(ordeal.broken.lost_updates, lost, "three were made, and {on_disk:?} is there: {ordeal:?}");
+        assert!(ordeal.read_again, "it was read");
+        let told =
+            ordeal.broken.told.first().is_none_or(|told| told.contains("made it 3 by ") && told.contains("in the end"));
+        assert!(told, "{ordeal:?}");
+    }
 }

@@ -28,9 +28,9 @@ use crate::sys::machine::{identity, monotonic_ns};
 use crate::wait::Patience;
 
 /// What is fought for: half of them want the first.
-const NAMES: [&str; 4] = ["hot", "cold-1", "cold-2", "cold-3"];
+pub(super) const NAMES: [&str; 4] = ["hot", "cold-1", "cold-2", "cold-3"];
 /// The shortest lease that there is.
-const LEASE_SEC: u64 = 1;
+pub(super) const LEASE_SEC: u64 = 1;
 const LEASE_NS: u64 = LEASE_SEC * 1_000_000_000;
 /// How long somebody is inside, at most.
 const INSIDE_US: u64 = 5_000;
