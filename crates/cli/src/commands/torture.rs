@@ -18,8 +18,8 @@ use crate::report::{Failure, Format, Report};
 #[derive(clap::Parser)]
 #[command(
     after_help = "Processes fight for a few locks in a directory of their own in DIR, which is removed afterwards; some of them are \
-    killed and stopped. What they did is judged: was anybody inside together with another, was an update lost, did tokens grow, was the \
-    line kept, can every lock be had when all are gone? Exit codes: 0 every promise held; 10 one was broken; 11 none was, but locks on that file system can't be trusted."
+    killed and stopped. What they did is judged: was anybody inside together with another, was an update lost, was a late write taken, did \
+    tokens grow, was the line kept, can every lock be had when all are gone? Exit codes: 0 every promise held; 10 one was broken; 11 none was, but locks on that file system can't be trusted."
 )]
 pub(crate) struct Args {
     /// A directory on the file system in question
@@ -85,9 +85,11 @@ struct Answer<'a> {
     updates_refused: u64,
     overlaps: u64,
     lost_updates: u64,
+    late_writes_taken: u64,
     tokens_out_of_order: u64,
     out_of_turn: u64,
     stuck: u64,
+    untried: Vec<&'static str>,
     violations: &'a [String],
     errors: &'a [String],
     trusted: bool,
@@ -202,9 +204,11 @@ fn answer<'a>(args: &Args, told: &torture_text::Told<'a>) -> Answer<'a> {
         updates_refused: ordeal.updates.refused,
         overlaps: broken.overlaps,
         lost_updates: broken.lost_updates,
+        late_writes_taken: broken.late_writes,
         tokens_out_of_order: broken.tokens,
         out_of_turn: broken.out_of_turn,
         stuck: broken.stuck,
+        untried: ordeal.untried(),
         violations: &broken.told,
         errors: &ordeal.errors,
         trusted: ordeal.file_system.is_trusted(),

@@ -33,6 +33,7 @@ impl Told<'_> {
         let kinds = [
             (broken.overlaps, "overlap", "overlaps"),
             (broken.lost_updates, "lost update", "lost updates"),
+            (broken.late_writes, "late write taken", "late writes taken"),
             (broken.tokens, "token out of order", "tokens out of order"),
             (broken.out_of_turn, "entry out of turn", "entries out of turn"),
             (broken.stuck, "lock stuck", "locks stuck"),
@@ -45,14 +46,18 @@ impl Told<'_> {
         let early = if ordeal.interrupted { ", until it was interrupted" } else { "" };
         let without = if self.locks { "" } else { " (without locks)" };
         let mistrust = if system.is_trusted() { "" } else { ", but locks there CAN'T BE TRUSTED" };
+        let untried = match ordeal.untried().join(", ") {
+            none if none.is_empty() => none,
+            some => format!("; never tried: {some}"),
+        };
         if !kinds.is_empty() {
             format!("{place}: NOT SAFE{without}: {}", kinds.join(", "))
         } else if ordeal.figures().holds == 0 {
             format!("{place}: nothing was tried{without}: it was interrupted before that{mistrust}")
         } else if system.is_trusted() {
-            format!("{place}: every promise held{without}{early}")
+            format!("{place}: every promise held{without}{early}{untried}")
         } else {
-            format!("{place}: every promise held among these processes{without}{early}{mistrust}")
+            format!("{place}: every promise held among these processes{without}{early}{mistrust}{untried}")
         }
     }
 }
@@ -80,11 +85,8 @@ impl fmt::Display for Told<'_> {
             ),
         )?;
         row(f, "overlaps", broken.overlaps.to_string())?;
-        let refused = match updates.refused {
-            0 => String::new(),
-            refused => format!("; {refused} came too late and were refused"),
-        };
-        row(f, "lost updates", format!("{} of {}{refused}", broken.lost_updates, updates.taken))?;
+        row(f, "lost updates", format!("{} of {}", broken.lost_updates, updates.taken))?;
+        row(f, "late writes", format!("{} taken, {} refused", broken.late_writes, updates.refused))?;
         row(f, "token order", format!("{} wrong", broken.tokens))?;
         row(f, "line", format!("{} out of turn", broken.out_of_turn))?;
         let was_asked = ordeal.asked_again || broken.stuck > 0;

@@ -24,6 +24,8 @@ pub struct Broken {
     pub overlaps: u64,
     /// How many updates of a number were lost.
     pub lost_updates: u64,
+    /// How many writes were taken that came after the end of their lease.
+    pub late_writes: u64,
     /// How many tokens were given twice, or were smaller than one before.
     pub tokens: u64,
     /// How often somebody entered before their turn.
@@ -37,7 +39,7 @@ pub struct Broken {
 impl Broken {
     /// All of them together.
     pub fn count(&self) -> u64 {
-        self.overlaps + self.lost_updates + self.tokens + self.out_of_turn + self.stuck
+        self.overlaps + self.lost_updates + self.late_writes + self.tokens + self.out_of_turn + self.stuck
     }
 }
 
@@ -122,6 +124,20 @@ impl Ordeal {
         self.measured.figures()
     }
 
+    /// What never happened, so that nothing is known about it.
+    pub fn untried(&self) -> Vec<&'static str> {
+        let late_writes = self.updates.refused + self.broken.late_writes;
+        let tried = [
+            (self.blows.killed > 0, "kills"),
+            (self.blows.stopped > 0, "stops"),
+            (self.figures().hand_offs > 0, "hand-overs"),
+            (late_writes > 0, "late writes"),
+            (self.asked_again, "asking when all are gone"),
+            (self.read_again, "reading when all are gone"),
+        ];
+        tried.into_iter().filter(|(was_tried, _)| !was_tried).map(|(_, what)| what).collect()
+    }
+
     /// What ended it early, beside what was broken.
     pub(super) fn ended_by(&mut self, trouble: &Error) {
         self.errors.insert(0, trouble.to_string());
@@ -163,6 +179,7 @@ impl Ordeal {
         self.measured.add(entries);
         let broken = &mut self.broken;
         broken.overlaps += told(&mut broken.told, &judge::overlaps(entries));
+        broken.late_writes += told(&mut broken.told, &judge::late_writes(entries));
         broken.out_of_turn += told(&mut broken.told, &judge::line(entries));
         for register in judge::registers_after(&self.made_max, entries) {
             self.updates.taken += register.acknowledged;
@@ -243,5 +260,25 @@ mod tests {
             assert_eq!(ordeal.broken.lost_updates, before + 1, "it was 501 in an earlier round: {:?}", ordeal.broken);
         }
         assert_eq!((ordeal.broken.count(), ordeal.updates.taken), (3, 5), "{:?}", ordeal.broken);
+    }
+
+    #[test]
+    fn what_never_happened_is_named() {
+        let mut ordeal = ordeal();
+        let all =
+            ["kills", "stops", "hand-overs", "late writes", "asking when all are gone", "reading when all are gone"];
+        assert_eq!(ordeal.untried(), all);
+        ordeal.judge(&hold(1, 7), Vec::new());
+        assert_eq!(ordeal.untried(), all, "a hold is none of these");
+        let late = |taken| Deed::Wrote { register: "count".into(), token: Some(8), seen: 0, made: 1, taken };
+        let overslept = Deed::Overslept { name: "hot".into(), token: 8 };
+        let entry = |at, deed| Entry { at, who: 1, deed };
+        ordeal.judge(&[entry(10, overslept.clone()), entry(11, late(false))], Vec::new());
+        assert_eq!((ordeal.broken.count(), ordeal.untried().contains(&"late writes")), (0, false), "one was refused");
+        ordeal.judge(&[entry(20, overslept), entry(21, late(true))], Vec::new());
+        assert_eq!((ordeal.broken.late_writes, ordeal.broken.count()), (1, 1), "{:?}", ordeal.broken);
+        ordeal.count(Blows { killed: 1, stopped: 1 });
+        (ordeal.asked_again, ordeal.read_again) = (true, true);
+        assert_eq!(ordeal.untried(), ["hand-overs"]);
     }
 }

@@ -56,6 +56,8 @@ pub(super) struct Round<'a> {
     began: u64,
     until: u64,
     herd: Herd,
+    /// Who comes too late on purpose. Until it has done so it isn't hit.
+    late: Option<u64>,
     /// Those that were killed and have not ended.
     dying: Vec<Worker>,
     arena: &'a mut Arena,
@@ -108,6 +110,7 @@ impl<'a> Round<'a> {
             began,
             until,
             herd,
+            late: None,
             dying: Vec::new(),
             arena,
             entries: Vec::new(),
@@ -145,6 +148,7 @@ impl<'a> Round<'a> {
         alarm: &mut dyn Alarm,
         tell: &mut dyn FnMut(Tidings),
     ) -> Result<bool, Error> {
+        self.late = (!self.torture.without_locks).then_some(*born + 1);
         for index in 0..self.torture.procs {
             workers.push(self.start(self.places[index % self.places.len()].clone(), dice, born)?);
         }
@@ -157,6 +161,8 @@ impl<'a> Round<'a> {
             self.go_on(workers, monotonic_ns())?;
             if monotonic_ns() >= next_blow {
                 let (victim, blow) = nemesis::choose(dice, workers.len());
+                let is_late = Some(workers[victim].who) == self.late;
+                let victim = (victim + usize::from(is_late)) % workers.len();
                 self.strike(&mut workers[victim], blow, dice, born)?;
                 next_blow = monotonic_ns() + nemesis::pause(dice);
             }
@@ -187,7 +193,8 @@ impl<'a> Round<'a> {
     fn start(&self, place: PathBuf, dice: &mut Dice, born: &mut u64) -> Result<Worker, Error> {
         *born += 1;
         let without_locks = self.torture.without_locks;
-        let orders = Orders { who: *born, seed: dice.any(), until: self.until, without_locks };
+        let oversleeps = self.late == Some(*born);
+        let orders = Orders { who: *born, seed: dice.any(), until: self.until, without_locks, oversleeps };
         let started = self.herd.start((self.torture.worker)(&place, &orders));
         let beast = started.map_err(|error| {
             Error::io("start a process in", &place, error)
@@ -309,6 +316,9 @@ impl<'a> Round<'a> {
                     if matches!(entry.deed, Deed::Wrote { .. } | Deed::GaveUp { .. }) {
                         self.errors_in_a_row = 0;
                     }
+                    if matches!(entry.deed, Deed::Wrote { .. }) && self.late == Some(entry.who) {
+                        self.late = None;
+                    }
                     self.add(entry);
                 }
                 Told::Nothing(error) => {
@@ -394,7 +404,7 @@ impl<'a> Round<'a> {
 /// The same on a clock that begins with the torture.
 fn since(began: u64, mut entry: Entry) -> Entry {
     entry.at = entry.at.saturating_sub(began);
-    if let Deed::Entered { until: Some(until), .. } = &mut entry.deed {
+    if let Deed::Entered { until: Some(until), .. } | Deed::OutOfTime { until, .. } = &mut entry.deed {
         *until = until.saturating_sub(began);
     }
     entry

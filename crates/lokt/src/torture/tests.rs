@@ -328,3 +328,26 @@ fn what_the_last_of_all_wrote_is_compared_with_the_disk() {
         assert!(told, "{ordeal:?}");
     }
 }
+
+#[test]
+fn each_round_has_one_who_comes_too_late_and_is_not_hit_before() {
+    let at = Cell::new(NEVER);
+    let (late, lives) = (Cell::new(0), Cell::new(false));
+    let told = tempfile::tempdir().expect("temp");
+    let told = told.path().join("pid");
+    let worker = |_: &Path, orders: &Orders| {
+        if orders.who == 9 {
+            at.set(0);
+            let pid = std::fs::read_to_string(&told).unwrap_or_default();
+            // A dead one has no command line.
+            let words = std::fs::read(format!("/proc/{}/cmdline", pid.trim()));
+            lives.set(words.is_ok_and(|words| !words.is_empty()));
+        }
+        late.set(late.get() + u64::from(orders.oversleeps));
+        let tells = if orders.oversleeps { format!("echo $$ >'{}';", told.display()) } else { String::new() };
+        shell(&format!("{tells} exec sleep 60"))
+    };
+    let ordeal = tortured(MINUTE, &worker, &at).expect("it was interrupted");
+    assert_eq!((late.get(), ordeal.blows.killed), (1, 6), "six of the others were replaced: {ordeal:?}");
+    assert!(lives.get(), "the one that is to come too late was never hit");
+}

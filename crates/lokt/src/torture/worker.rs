@@ -56,11 +56,14 @@ pub struct Orders {
     pub until: u64,
     /// It takes no locks.
     pub without_locks: bool,
+    /// Before anything else it sleeps past the end of a lease and writes then, so that this is tried in every round.
+    pub oversleeps: bool,
 }
 
 impl fmt::Display for Orders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}:{}", self.who, self.seed, self.until, u8::from(self.without_locks))
+        let flags = [self.without_locks, self.oversleeps].map(u8::from);
+        write!(f, "{}:{}:{}:{}:{}", self.who, self.seed, self.until, flags[0], flags[1])
     }
 }
 
@@ -70,7 +73,9 @@ impl FromStr for Orders {
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers: Option<Vec<u64>> = text.split(':').map(|number| number.parse().ok()).collect();
         match numbers.as_deref() {
-            Some(&[who, seed, until, without @ (0 | 1)]) => Ok(Self { who, seed, until, without_locks: without == 1 }),
+            Some(&[who, seed, until, without @ (0 | 1), oversleeps @ (0 | 1)]) => {
+                Ok(Self { who, seed, until, without_locks: without == 1, oversleeps: oversleeps == 1 })
+            }
             _ => Err("these are no orders".to_owned()),
         }
     }
@@ -125,6 +130,14 @@ impl From<Error> for Trouble {
     }
 }
 
+/// How a lock is asked for, and what is done with it.
+struct Visit {
+    leased: bool,
+    timeout: Option<Duration>,
+    /// Past the end of the lease.
+    sleeps: bool,
+}
+
 struct Worker<'a> {
     arena: &'a Path,
     orders: &'a Orders,
@@ -142,8 +155,11 @@ impl<'a> Worker<'a> {
     }
 
     fn fight(&mut self) -> Result<(), Trouble> {
+        let mut has_overslept = !self.orders.oversleeps;
         while monotonic_ns() < self.orders.until {
-            match self.round() {
+            let done =
+                if has_overslept { self.round() } else { self.oversleep().map(|answered| has_overslept = answered) };
+            match done {
                 Err(Trouble::Failed(error)) if !is_final(&error) => {
                     tell_trouble(ODDITY, &error).map_err(|_| Trouble::Unheard)?;
                     thread::park_timeout(AGAIN);
@@ -171,28 +187,38 @@ impl<'a> Worker<'a> {
             self.tell(Deed::Left { name })?;
             done?;
         } else {
-            self.lock(name)?;
+            let leased = self.dice.once_in(3);
+            let waits = self.dice.below(4) > 0;
+            let timeout = waits.then(|| Duration::from_millis(self.dice.between(WAIT_MS.0, WAIT_MS.1)));
+            // Not where everybody waits for it.
+            let sleeps = leased && name != NAMES[0] && self.dice.once_in(OVERSLEEPS);
+            self.lock(name, &Visit { leased, timeout, sleeps })?;
         }
         self.pause(INSIDE_US / 2);
         Ok(())
     }
 
-    fn lock(&mut self, text: String) -> Result<(), Trouble> {
+    /// Comes too late on purpose. True: its write was answered.
+    fn oversleep(&mut self) -> Result<bool, Trouble> {
+        let name = NAMES[1 + usize::try_from(self.dice.below(NAMES.len() as u64 - 1)).unwrap_or(0)].to_owned();
+        let timeout = Some(Duration::from_millis(WAIT_MS.1));
+        self.lock(name, &Visit { leased: true, timeout, sleeps: true })
+    }
+
+    /// True: it was let in, and its write was answered.
+    fn lock(&mut self, text: String, visit: &Visit) -> Result<bool, Trouble> {
         let name = LockName::new(&text).expect("these are names of locks");
-        let leased = self.dice.once_in(3);
-        let timeout = self.dice.below(4) > 0;
-        let timeout = timeout.then(|| Duration::from_millis(self.dice.between(WAIT_MS.0, WAIT_MS.1)));
         let asked = self.tell(Deed::Asked { name: text.clone() })?;
-        let Some(grasp) = self.grasp(&name, leased, timeout)? else {
+        let Some(grasp) = self.grasp(&name, visit, asked)? else {
             self.tell(Deed::GaveUp { name: text })?;
-            return Ok(());
+            return Ok(false);
         };
         let token = grasp.hold.token.map(Fence::get);
-        let until = leased.then(|| self.lease_began(&grasp, asked) + LEASE_NS);
-        self.tell(Deed::Entered { name: text.clone(), token, until })?;
+        let until = visit.leased.then(|| self.lease_began(&grasp, asked) + LEASE_NS);
+        let entered = self.tell(Deed::Entered { name: text.clone(), token, until })?;
         let done = match token {
             // Whoever's lease may end must not write without being asked for its token.
-            Some(token) if leased => self.publish(&name, token),
+            Some(token) if visit.leased => self.publish(&name, token, visit.sleeps.then_some(entered)),
             _ => self.update(&text),
         };
         self.tell(Deed::Left { name: text })?;
@@ -201,19 +227,27 @@ impl<'a> Worker<'a> {
         done
     }
 
-    fn grasp(&self, name: &LockName, leased: bool, timeout: Option<Duration>) -> Result<Option<Grasp>, Trouble> {
-        let terms = Terms { ttl_sec: leased.then_some(LEASE_SEC), reason: None };
+    fn grasp(&self, name: &LockName, visit: &Visit, asked: u64) -> Result<Option<Grasp>, Trouble> {
+        let terms = Terms { ttl_sec: visit.leased.then_some(LEASE_SEC), reason: None };
         let told = RefCell::new(None);
         let mut in_line = |_: &crate::wait::Waiting<'_>| {
             told.borrow_mut().get_or_insert_with(|| self.tell(Deed::InLine { name: name.as_str().to_owned() }));
         };
-        let mut patience = Patience { timeout, alarm: None, tell: Some(&mut in_line) };
+        let mut patience = Patience { timeout: visit.timeout, alarm: None, tell: Some(&mut in_line) };
         let grasped = self.lokt.grasp(std::slice::from_ref(name), &terms, &Badges::default(), &mut patience);
-        told.into_inner().transpose()?;
+        let in_line = told.into_inner().transpose()?;
         match grasped {
             Ok(said) => match said.value {
                 Grasped::All { mut grasps, .. } => Ok(grasps.pop()),
-                Grasped::Denied { .. } | Grasped::Interrupted => Ok(None),
+                Grasped::Denied { .. } => {
+                    if let (Some(_), Some(timeout)) = (in_line, visit.timeout) {
+                        // It was counted from after the asking, in whole milliseconds.
+                        let until = asked + u64::try_from(timeout.as_nanos()).unwrap_or(0) - 1_000_000;
+                        self.tell(Deed::OutOfTime { name: name.as_str().to_owned(), until })?;
+                    }
+                    Ok(None)
+                }
+                Grasped::Interrupted => Ok(None),
             },
             Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
             Err(error) => Err(error.into()),
@@ -227,7 +261,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads a number and writes the next one, with nothing but the lock to keep others out.
-    fn update(&mut self, name: &str) -> Result<(), Trouble> {
+    fn update(&mut self, name: &str) -> Result<bool, Trouble> {
         let register = format!("count-{name}");
         let counter = Counter::of(self.arena, &register);
         let seen = counter.read().map_err(|error| Error::io("read", counter.path(), error))?;
@@ -235,29 +269,37 @@ impl<'a> Worker<'a> {
         let made = seen + 1;
         counter.write(made).map_err(|error| Error::io("write", counter.path(), error))?;
         self.tell(Deed::Wrote { register, token: None, seen, made, taken: true })?;
-        Ok(())
+        Ok(true)
     }
 
-    /// The same under a token: what comes too late is refused.
-    fn publish(&mut self, name: &LockName, token: u64) -> Result<(), Trouble> {
+    /// The same under a token: what comes too late is refused. Who entered at `oversleeps` comes too late for certain.
+    fn publish(&mut self, name: &LockName, token: u64, oversleeps: Option<u64>) -> Result<bool, Trouble> {
         let register = format!("fenced-{name}");
         let counter = Counter::of(self.arena, &register);
         let seen = counter.read().map_err(|error| Error::io("read", counter.path(), error))?;
-        // Not where everybody waits for it.
-        if name.as_str() != NAMES[0] && self.dice.once_in(OVERSLEEPS) {
-            thread::park_timeout(Duration::from_nanos(LEASE_NS + LEASE_NS / 5));
-        } else {
-            self.pause(INSIDE_US);
+        match oversleeps {
+            Some(entered) => self.sleep_until(entered + LEASE_NS + LEASE_NS / 5),
+            None => self.pause(INSIDE_US),
         }
         let made = seen + 1;
         self.prepare(made).map_err(|error| Error::io("write", &self.scratch, error))?;
+        // By a wall clock that somebody sets, a lease may be longer.
+        if oversleeps.is_some() && self.lokt.me().boot_clocks {
+            self.tell(Deed::Overslept { name: name.as_str().to_owned(), token })?;
+        }
         let taken = match self.lokt.publish(name, token, &self.scratch, counter.path()) {
             Ok(said) => matches!(said.value, Publishing::Published { .. }),
-            Err(error) if error.kind() == ErrorKind::Busy => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Busy => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         self.tell(Deed::Wrote { register, token: Some(token), seen, made, taken })?;
-        Ok(())
+        Ok(true)
+    }
+
+    fn sleep_until(&self, moment: u64) {
+        while let Some(left) = moment.checked_sub(monotonic_ns()).filter(|left| *left > 0) {
+            thread::park_timeout(Duration::from_nanos(left));
+        }
     }
 
     fn prepare(&self, number: u64) -> io::Result<()> {
@@ -276,9 +318,11 @@ mod tests {
 
     #[test]
     fn orders_read_back() {
-        let orders = Orders { who: 3, seed: u64::MAX, until: 77, without_locks: true };
-        assert_eq!(orders.to_string().parse(), Ok(orders));
-        for bad in ["", "1:2:3", "1:2:3:x", "1:x:2:3:1", "1:2:3:2", "1:2:3:4:5"] {
+        for (without_locks, oversleeps) in [(true, false), (false, true)] {
+            let orders = Orders { who: 3, seed: u64::MAX, until: 77, without_locks, oversleeps };
+            assert_eq!(orders.to_string().parse(), Ok(orders));
+        }
+        for bad in ["", "1:2:3", "1:2:3:0", "1:2:3:0:x", "1:x:2:3:1:0", "1:2:3:2:0", "1:2:3:0:2", "1:2:3:0:1:6"] {
             assert!(bad.parse::<Orders>().is_err(), "{bad}");
         }
     }
