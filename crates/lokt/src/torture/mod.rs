@@ -15,6 +15,7 @@
 mod aftermath;
 mod counter;
 mod dice;
+mod ending;
 mod nemesis;
 mod ordeal;
 mod round;

@@ -2,12 +2,10 @@
 
 use std::mem;
 use std::os::fd::AsFd as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use lokt_core::history::{Deed, Entry, Told};
-use rustix::process::Signal;
 
 use super::dice::Dice;
 use super::nemesis::{self, Blow};
@@ -23,17 +21,6 @@ use crate::wait::Alarm;
 
 /// How often it is looked whether all of them live.
 const LOOK_NS: u64 = 100_000_000;
-/// How long after its time a process may take to end by itself: it may wait for somebody who was stopped.
-const ENDING_NS: u64 = 5_000_000_000;
-/// How long those that were killed may take to end, all together. Until a slow disk has answered a system call nothing ends it.
-const DYING_NS: u64 = 60_000_000_000;
-/// Whoever waits for that longer than this is told so.
-const DYING_TOLD_NS: u64 = 2_000_000_000;
-/// How often it is looked whether they have ended; mostly the first look finds it.
-const DYING_LOOK_NS: u64 = 2_000_000;
-
-/// How those end that were killed.
-const SIGKILL: i32 = Signal::KILL.as_raw();
 
 /// So many errors of a round are remembered.
 const ODDITIES_MAX: usize = 5;
@@ -45,25 +32,22 @@ const ERRORS_MAX: usize = 50;
 pub(super) const MEND: &str =
     "nothing can be said about locks there until that is mended; `lokt doctor` examines the place";
 
-const HANGS: &str =
-    "they hang in a system call that does not return: the disk, or the server behind it, is too slow or broken";
-
 /// A round.
 pub(super) struct Round<'a> {
     torture: &'a Torture<'a>,
     places: &'a [PathBuf],
     /// Where the clock of the history begins.
     began: u64,
-    until: u64,
+    pub(super) until: u64,
     herd: Herd,
     /// Who comes too late on purpose. Until it has done so it isn't hit.
     late: Option<u64>,
     /// Those that were killed and have not ended.
-    dying: Vec<Worker>,
+    pub(super) dying: Vec<Worker>,
     arena: &'a mut Arena,
     entries: Vec<Entry>,
     /// What nobody can go on after.
-    trouble: Option<Error>,
+    pub(super) trouble: Option<Error>,
     oddities: Vec<String>,
     /// Errors since somebody was answered.
     errors_in_a_row: usize,
@@ -84,14 +68,14 @@ pub(super) struct History {
 }
 
 /// One of the processes, in its present life.
-struct Worker {
-    who: u64,
+pub(super) struct Worker {
+    pub(super) who: u64,
     place: PathBuf,
-    beast: Beast,
+    pub(super) beast: Beast,
     /// It is stopped until then.
     stopped_until: Option<u64>,
     /// It was killed, and at this moment before that it had not ended.
-    seen_alive: Option<u64>,
+    pub(super) seen_alive: Option<u64>,
 }
 
 impl<'a> Round<'a> {
@@ -134,9 +118,10 @@ impl<'a> Round<'a> {
         let mut interrupted = self.or_trouble(fought);
         // Whatever happened, nobody is left, and what they told is heard.
         let ended = self.end(workers, interrupted, alarm, tell);
+        let all_are_gone = ended.is_ok() && self.dying.is_empty();
         interrupted |= self.or_trouble(ended);
-        let Self { entries, oddities, trouble, blows, dying, .. } = self;
-        History { entries, oddities, interrupted, all_are_gone: dying.is_empty(), trouble, blows }
+        let Self { entries, oddities, trouble, blows, .. } = self;
+        History { entries, oddities, interrupted, all_are_gone, trouble, blows }
     }
 
     /// Sets them on each other, and strikes them, until the time is over. True: the alarm went off.
@@ -186,7 +171,7 @@ impl<'a> Round<'a> {
     }
 
     /// Nobody can go on after this. The first of them is the reason.
-    fn give_up(&mut self, why: Error) {
+    pub(super) fn give_up(&mut self, why: Error) {
         self.trouble.get_or_insert(why);
     }
 
@@ -204,12 +189,12 @@ impl<'a> Round<'a> {
     }
 
     /// Writes down what was done to somebody.
-    fn note(&mut self, who: u64, deed: Deed) {
+    pub(super) fn note(&mut self, who: u64, deed: Deed) {
         self.add(Entry { at: monotonic_ns(), who, deed });
     }
 
     /// Adds it to the history, and leaves it to whoever asked for that, with the times that a verdict speaks of.
-    fn add(&mut self, entry: Entry) {
+    pub(super) fn add(&mut self, entry: Entry) {
         let entry = since(self.began, entry);
         if let Err(error) = self.arena.keep(&entry) {
             self.give_up(self.cant("keep what was told by", error));
@@ -237,36 +222,8 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Kills it. What it is inside of it has had until now, whether or not it was stopped and could say so.
-    fn kill(&self, worker: &mut Worker) -> Result<(), Error> {
-        let now = monotonic_ns();
-        // Whoever was killed before may be losing its locks at this moment.
-        if worker.seen_alive.is_none()
-            && worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none()
-        {
-            worker.seen_alive = Some(now);
-        }
-        worker.beast.kill().map_err(|error| self.cant("kill", error))
-    }
-
-    /// Writes down who of those that were killed has ended by now.
-    fn bury(&mut self) -> Result<(), Error> {
-        for mut worker in mem::take(&mut self.dying) {
-            let Some(how) = worker.beast.ended().map_err(|error| self.cant("look after", error))? else {
-                self.dying.push(worker);
-                continue;
-            };
-            // One that was ending by itself loses its locks a moment before that can be seen.
-            if let (Some(at), Some(SIGKILL)) = (worker.seen_alive, how.signal()) {
-                self.add(Entry { at, who: worker.who, deed: Deed::Killing });
-            }
-            self.note(worker.who, Deed::Killed);
-        }
-        Ok(())
-    }
-
     /// Continues those whose time has come.
-    fn go_on(&mut self, workers: &mut [Worker], now: u64) -> Result<(), Error> {
+    pub(super) fn go_on(&mut self, workers: &mut [Worker], now: u64) -> Result<(), Error> {
         for worker in workers {
             if worker.stopped_until.is_some_and(|until| until <= now) {
                 worker.stopped_until = None;
@@ -278,7 +235,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn cant(&self, what: &str, error: std::io::Error) -> Error {
+    pub(super) fn cant(&self, what: &str, error: std::io::Error) -> Error {
         Error::io(&format!("{what} a process in"), self.torture.dir, error).hint("`lokt doctor` examines the place")
     }
 
@@ -298,7 +255,7 @@ impl<'a> Round<'a> {
     }
 
     /// Hears what is told until `until`, or for a moment. True: the alarm went off.
-    fn listen(&mut self, until: u64, alarm: &mut dyn Alarm) -> Result<bool, Error> {
+    pub(super) fn listen(&mut self, until: u64, alarm: &mut dyn Alarm) -> Result<bool, Error> {
         let nap = until.saturating_sub(monotonic_ns()).min(LOOK_NS);
         let ready = sleep_on(&[self.herd.as_fd(), alarm.fd()], Duration::from_nanos(nap));
         let ready = ready.map_err(|error| self.cant("listen to", error))?;
@@ -306,7 +263,7 @@ impl<'a> Round<'a> {
         Ok(ready.get(1) == Some(&true) && alarm.went_off())
     }
 
-    fn hear(&mut self) -> Result<(), Error> {
+    pub(super) fn hear(&mut self) -> Result<(), Error> {
         let lines = self.herd.lines().map_err(|error| self.cant("listen to", error))?;
         for line in String::from_utf8_lossy(&lines).lines() {
             match Told::parse(line) {
@@ -338,65 +295,6 @@ impl<'a> Round<'a> {
         self.errors_in_a_row += 1;
         if self.errors_in_a_row >= ERRORS_MAX * self.torture.procs {
             self.give_up(Error::new(ErrorKind::Io, format!("nobody gets on any more: {why}")).hint(MEND));
-        }
-    }
-
-    /// Sees to it that nobody is left: they end by themselves, or are killed. True: the alarm went off meanwhile.
-    fn end(
-        &mut self,
-        mut workers: Vec<Worker>,
-        interrupted: bool,
-        alarm: &mut dyn Alarm,
-        tell: &mut dyn FnMut(Tidings),
-    ) -> Result<bool, Error> {
-        self.go_on(&mut workers, u64::MAX)?;
-        let deadline = if interrupted || self.trouble.is_some() { 0 } else { self.until + ENDING_NS };
-        let mut went_off = false;
-        while !workers.is_empty() && monotonic_ns() < deadline && !went_off {
-            went_off = self.listen(deadline, alarm)?;
-            self.leave_those_who_run(&mut workers)?;
-        }
-        self.leave_those_who_run(&mut workers)?;
-        // All of them first: whoever waits for one, waits for all.
-        for mut worker in workers {
-            self.kill(&mut worker)?;
-            self.dying.push(worker);
-        }
-        went_off |= self.see_them_end(alarm, tell)?;
-        // What they told before their end is in the pipe, and nothing comes after it.
-        self.hear()?;
-        Ok(went_off)
-    }
-
-    fn leave_those_who_run(&self, workers: &mut Vec<Worker>) -> Result<(), Error> {
-        for mut worker in mem::take(workers) {
-            if worker.beast.ended().map_err(|error| self.cant("look after", error))?.is_none() {
-                workers.push(worker);
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for the end of those that were killed. True: the alarm went off, and nobody is waited for any more.
-    fn see_them_end(&mut self, alarm: &mut dyn Alarm, tell: &mut dyn FnMut(Tidings)) -> Result<bool, Error> {
-        let since = monotonic_ns();
-        loop {
-            self.bury()?;
-            let (left, now) = (self.dying.len(), monotonic_ns());
-            if left == 0 {
-                return Ok(false);
-            }
-            if now >= since + DYING_NS {
-                let why = format!("{left} killed processes have not ended in {} s", DYING_NS / 1_000_000_000);
-                self.give_up(Error::new(ErrorKind::Io, why).hint(HANGS));
-                return Ok(false);
-            }
-            if now >= since + DYING_TOLD_NS {
-                tell(Tidings::Dying(left));
-            }
-            if self.listen(now + DYING_LOOK_NS, alarm)? {
-                return Ok(true);
-            }
         }
     }
 }
