@@ -223,7 +223,47 @@ fn answer<'a>(args: &Args, told: &torture_text::Told<'a>) -> Answer<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_procs, parse_seconds};
+    use clap::Parser as _;
+    use lokt::doctor::FileSystem;
+    use lokt::torture::Ordeal;
+    use lokt_core::history::{Deed, Entry};
+
+    use super::{Args, answer, exit, parse_procs, parse_seconds, torture_text};
+    use crate::exit::Exit;
+
+    const NFS: u64 = 0x6969;
+
+    /// What is said about a file system on which somebody got a lock and nothing was broken.
+    fn held_on(file_system: FileSystem) -> (Exit, serde_json::Value, String) {
+        let mut ordeal = Ordeal::new(file_system, Vec::new(), None);
+        let entered = Deed::Entered { name: "hot".into(), token: Some(1), until: None };
+        ordeal.judge(&[Entry { at: 1, who: 1, deed: entered }], Vec::new());
+        let told = torture_text::Told { ordeal: &ordeal, procs: 2, seed: 7, locks: true };
+        let json = serde_json::to_value(answer(&Args::parse_from(["torture"]), &told)).expect("it is JSON");
+        (exit(&ordeal, None), json, told.to_string())
+    }
+
+    #[test]
+    fn nfs_whose_locks_stay_on_this_machine_is_not_trusted_whatever_was_seen() {
+        for (kind, options, word) in [
+            ("nfs", "rw,vers=3,nolock", "nolock"),
+            ("nfs4", "rw,local_lock=all", "local_lock"),
+            ("nfs4", "rw,local_lock=none", "other machines"),
+        ] {
+            let (exit, json, text) = held_on(FileSystem::by_name(NFS, kind, "/mnt", options));
+            assert_eq!(exit, Exit::Untrusted, "{kind} {options}");
+            let verdict = format!(
+                "{kind} at /mnt: every promise held among these processes, but locks there CAN'T BE TRUSTED; never tried: "
+            );
+            assert!(json["verdict"].as_str().is_some_and(|said| said.starts_with(&verdict)), "{json}");
+            assert_eq!((&json["status"], &json["trusted"]), (&"untrusted".into(), &false.into()), "{json}");
+            assert!(json["warnings"][0].as_str().is_some_and(|said| said.contains(word)), "{word:?}: {json}");
+            assert!(text.contains(&format!("\n{verdict}")) && text.contains(word), "{word:?}: {text}");
+            assert!(text.contains("  hint: set LOKT_ROOT"), "a way out: {text}");
+        }
+        let (exit, json, _) = held_on(FileSystem::by_name(0xef53, "ext4", "/", "rw"));
+        assert_eq!((exit, &json["status"]), (Exit::Done, &"held".into()), "one kernel's own: {json}");
+    }
 
     #[test]
     fn limits_are_said_in_words() {

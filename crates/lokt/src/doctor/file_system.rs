@@ -72,6 +72,19 @@ impl FileSystem {
         Self { name: name(&mount), mount_point: mount.point, check, notes }
     }
 
+    /// What is known about one that is mounted so. Nothing is tried.
+    pub fn by_name(magic: u64, kind: &str, point: &str, options: &str) -> Self {
+        let mount = MountedOn {
+            magic: Some(magic),
+            kind: kind.to_owned(),
+            point: point.to_owned(),
+            options: options.to_owned(),
+            ..MountedOn::default()
+        };
+        let check = Check::new(NAME, [by_name(&mount, || None)]);
+        Self { name: name(&mount), mount_point: mount.point, check, notes: Vec::new() }
+    }
+
     /// The same files are seen through another one, too: what speaks against that speaks against locks in them.
     #[must_use]
     pub fn seen_through(mut self, other: Self) -> Self {
@@ -118,15 +131,7 @@ mod tests {
     use super::*;
 
     fn system(magic: u64, kind: &str, options: &str) -> FileSystem {
-        let mount = MountedOn {
-            magic: Some(magic),
-            kind: kind.into(),
-            source: "server:/export".into(),
-            point: "/mnt".into(),
-            options: options.into(),
-        };
-        let check = Check::new(NAME, [by_name(&mount, || None)]);
-        FileSystem { name: name(&mount), mount_point: mount.point, check, notes: Vec::new() }
+        FileSystem::by_name(magic, kind, "/mnt", options)
     }
 
     #[test]

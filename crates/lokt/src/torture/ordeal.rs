@@ -98,7 +98,8 @@ pub struct Ordeal {
 }
 
 impl Ordeal {
-    pub(super) fn new(file_system: FileSystem, left_over: Vec<PathBuf>, kept: Option<PathBuf>) -> Self {
+    /// One in which nothing has been done so far.
+    pub fn new(file_system: FileSystem, left_over: Vec<PathBuf>, kept: Option<PathBuf>) -> Self {
         Self {
             file_system,
             lasted: Duration::ZERO,
@@ -173,7 +174,7 @@ impl Ordeal {
     }
 
     /// Judges one more round.
-    pub(super) fn judge(&mut self, entries: &[Entry], oddities: Vec<String>) {
+    pub fn judge(&mut self, entries: &[Entry], oddities: Vec<String>) {
         self.errors.extend(oddities);
         self.errors.truncate(TOLD_MAX);
         self.measured.add(entries);
