@@ -6,11 +6,12 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use lokt_core::history::{Deed, Entry};
-use lokt_testkit::guarding::Relative;
+use lokt_testkit::guarding::{Relative, family};
 use lokt_testkit::swarm::{put, wait_until};
 use rustix::process::Signal;
 
@@ -20,6 +21,8 @@ use crate::validate::Check;
 
 /// A run is under way, or is gone, long before that.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A process that got a signal is gone before that.
+const DEATH: Duration = Duration::from_secs(20);
 /// A run is under way when it has so many processes.
 const UNDER_WAY: usize = 12;
 
@@ -30,6 +33,7 @@ pub(crate) fn check(dir: &Path, seed: u64) -> Vec<Check> {
     vec![
         Check::new("a part that panics is told, and nobody waits for it", panicking()),
         Check::new("what is found is told with its history", judging(&dir)),
+        Check::new("what a run starts beside it ends with it", outliving()),
         Check::new("a run that is ended leaves nothing behind", ending(seed)),
     ]
 }
@@ -38,7 +42,7 @@ fn panicking() -> Option<String> {
     let roll = Roll::default();
     let before = thread::scope(|scope| {
         // Without the hook, which would say it on stderr, too.
-        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let (go, gone) = mpsc::channel::<()>();
         let panics = move || {
             if gone.recv().is_err() {
                 std::panic::resume_unwind(Box::new("planted"))
@@ -53,8 +57,8 @@ fn panicking() -> Option<String> {
     (!well).then(|| format!("{before:?}, {roll:?}"))
 }
 
-fn this() -> Command {
-    Command::new(std::env::current_exe().expect("this program has a path"))
+fn this() -> PathBuf {
+    std::env::current_exe().expect("this program has a path")
 }
 
 /// Two who are inside at once, and one who has nothing to do with it.
@@ -71,20 +75,48 @@ fn judging(dir: &Path) -> Option<String> {
     };
     let (found, other) = ([life(1, "main/planted"), life(2, "main/planted")].concat(), life(3, "main/other"));
     put(&dir.join("history/planted.jsonl"), format!("{found}{other}"));
-    let ended = this().arg("--judge").arg(dir).output().expect("this program can be run");
+    let ended = Command::new(this()).arg("--judge").arg(dir).output().expect("this program can be run");
     let said = String::from_utf8_lossy(&ended.stdout);
     let has = |line: &str| said.lines().any(|one| one.trim() == line);
     let well = ended.status.code() == Some(1) && found.lines().all(has) && !other.lines().any(has);
     (!well).then(|| format!("{ended:?}"))
 }
 
+/// Words before a command line that gets `SIGTERM` when whoever started it is gone. A run that is started beside this one has neither its
+/// mark nor its mounts, so nobody else would end it; and it cleans up before it ends, which it couldn't if it were killed.
+const WITH_US: [&str; 3] = ["setpriv", "--pdeathsig", "TERM"];
+
+/// Somebody who starts something in that way is killed.
+fn outliving() -> Option<String> {
+    let script = "\"$@\" & wait";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh"]).args(WITH_US).args(["sleep", "600"]).stdin(Stdio::null());
+    let mut shell = shell.spawn().expect("a shell can be run");
+    let mut started = None;
+    // Before that program runs nothing ends it.
+    wait_until(PATIENCE, || {
+        let sleeps = |one: &Relative| {
+            let words = fs::read(format!("/proc/{}/cmdline", one.pid)).unwrap_or_default();
+            words.starts_with(b"sleep\0")
+        };
+        started = family(i64::from(shell.id())).into_iter().find(sleeps);
+        started.is_some()
+    });
+    let _ = shell.kill();
+    let _ = shell.wait();
+    let Some(started) = started else { return Some("it was never started".into()) };
+    let gone = wait_until(DEATH, || !started.lives());
+    started.kill();
+    (!gone).then(|| "it outlived whoever had started it".into())
+}
+
 /// `SIGTERM`, as from whoever has waited for too long.
 fn ending(seed: u64) -> Option<String> {
-    let mut command = this();
-    command.args(["--seconds", "600", "--seed", &seed.to_string()]).stdin(Stdio::null());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("this program can be run");
-    let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
-    let place = stdout.lines().map_while(Result::ok).find_map(|line| Some(PathBuf::from(line.strip_prefix("in ")?)));
+    let mut command = Command::new(WITH_US[0]);
+    command.args(&WITH_US[1..]).arg(this()).args(["--seconds", "600", "--seed", &seed.to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("this program can be run");
+    let place = place_of(&mut child);
     let process = Relative::of(i64::from(child.id()));
     let under_way = place.as_ref().is_some_and(|dir| wait_until(PATIENCE, || ours(dir).len() >= UNDER_WAY));
     let disk = place.as_ref().is_some_and(|dir| has_loop(dir));
@@ -101,6 +133,18 @@ fn ending(seed: u64) -> Option<String> {
             "under way {under_way}, with its disk {disk}; {ended:?}; left: {left:?}, disk {disk_left}, files {there}"
         )
     })
+}
+
+/// Where a run takes place, if it says so in time. Nobody reads what it says later.
+fn place_of(run: &mut Child) -> Option<PathBuf> {
+    let stdout = BufReader::new(run.stdout.take().expect("it is piped"));
+    let (sender, said) = mpsc::channel();
+    // A thread of its own: the pipe may never end, and then nobody waits for it.
+    thread::spawn(move || {
+        let place = |line: String| Some(PathBuf::from(line.strip_prefix("in ")?));
+        let _ = sender.send(stdout.lines().map_while(Result::ok).find_map(place));
+    });
+    said.recv_timeout(PATIENCE).ok().flatten()
 }
 
 fn end_of(child: &mut Child) -> Option<ExitStatus> {
