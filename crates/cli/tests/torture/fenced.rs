@@ -36,7 +36,8 @@ pub(crate) fn conduct(traffic: &Traffic<'_>, kind: &str, register: &str) {
     std::thread::scope(|scope| {
         for rival in 0..RIVALS {
             let who = if rival == 0 { sleeper } else { traffic.someone() };
-            let mut words = worker_words(traffic, "fenced", who, &history(traffic, kind, rival), kind);
+            let seed = traffic.dice(kind, rival as u64).below(u64::MAX);
+            let mut words = worker_words(traffic, "fenced", who, seed, &history(traffic, kind, rival), kind);
             words.push(format!("sleeps={}", u8::from(rival == 0)));
             let mut command = Command::new("setpriv");
             command.args(["--pdeathsig", "KILL"]).args(&words).env(MARK, dir);

@@ -113,7 +113,7 @@ fn torture(dir: &Path, seconds: u64, seed: u64, dynamic: &str) -> bool {
     checks.extend(validate::peers(&peers));
     checks.extend(validate::nemesis(&troubles));
     checks.extend(validate::state::check(&scene, &entries));
-    checks.extend(rehearsal::check(dir, seed));
+    checks.extend(rehearsal::check(&scene, seed));
     let account = Account { entries: &entries, troubles, peers: &peers, lives: traffic.lives() };
     let text = format!("{}{}", account.text(), verdict(&checks));
     say(&text);
@@ -141,12 +141,12 @@ fn rage(traffic: &Traffic<'_>, seconds: u64) -> (Vec<(&'static Peer, Outcome)>, 
     let mut hung = Vec::new();
     let outcomes = thread::scope(|scope| {
         for slot in 0..LOAD.len() {
-            roll.start(scope, format!("slot {slot:02}"), move || traffic.live(slot));
+            roll.start(scope, traffic::part(slot), move || traffic.live(slot));
         }
-        roll.start(scope, "killing", || nemesis::haunt(traffic, traffic.dice(u64::MAX - 1)));
-        roll.start(scope, "the mess", || nemesis::mess::make_a_mess(traffic, traffic.dice(u64::MAX - 2)));
-        roll.start(scope, "filling the disk", || nemesis::disk::fill(traffic, traffic.dice(u64::MAX - 3)));
-        roll.start(scope, "freezing", || nemesis::freezes::freeze(traffic, traffic.dice(u64::MAX - 4)));
+        roll.start(scope, "killing", || nemesis::haunt(traffic, traffic.dice("killing", 0)));
+        roll.start(scope, "the mess", || nemesis::mess::make_a_mess(traffic, traffic.dice("the mess", 0)));
+        roll.start(scope, "filling the disk", || nemesis::disk::fill(traffic, traffic.dice("filling the disk", 0)));
+        roll.start(scope, "freezing", || nemesis::freezes::freeze(traffic, traffic.dice("freezing", 0)));
         for (kind, register) in fenced::PAIRS {
             roll.start(scope, kind, move || fenced::conduct(traffic, kind, register));
         }

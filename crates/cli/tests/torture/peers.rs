@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use lokt_core::history::{Deed, Entry, judge};
+use lokt_testkit::dice::Dice;
 use lokt_testkit::guarding::{Relative, family};
 use lokt_testkit::scribe::{self, Scribe};
 use lokt_testkit::swarm::{now_ms, pause, wait_until};
@@ -129,8 +130,9 @@ impl Peer {
                 let part = traffic.roll.enter(format!("{}, rival {rival}", self.title));
                 scope.spawn(move || {
                     part.play(|| {
+                        let mut dice = traffic.dice(self.title, 1 + rival as u64);
                         while now_ms() < ends_ms {
-                            self.one(traffic, rival, &wrappers[rival]);
+                            self.one(traffic, rival, &mut dice, &wrappers[rival]);
                         }
                     });
                     left.fetch_sub(1, Ordering::SeqCst);
@@ -138,7 +140,7 @@ impl Peer {
             }
             let history = self.history(&traffic.scene.dir).join("nemesis.jsonl");
             let scribe = Scribe::new(&history, 0).expect("a history can be written");
-            let mut dice = traffic.dice(u64::from(self.fails));
+            let mut dice = traffic.dice(self.title, 0);
             while now_ms() < ends_ms && left.load(Ordering::SeqCst) > 0 {
                 pause(Duration::from_millis(20 + dice.below(60)));
                 // Whose command runs is inside.
@@ -157,16 +159,17 @@ impl Peer {
     }
 
     /// One who wants it, from its start to the end of everything that it started.
-    fn one(&self, traffic: &Traffic<'_>, rival: usize, shown: &Mutex<Option<(u64, Relative)>>) {
+    fn one(&self, traffic: &Traffic<'_>, rival: usize, dice: &mut Dice, shown: &Mutex<Option<(u64, Relative)>>) {
         let scene = traffic.scene;
         let base = scene.base(self.dir);
         let who = traffic.someone();
         let history = self.history(&scene.dir).join(format!("rival-{rival}.jsonl"));
-        let mut section = worker_words(traffic, self.dir, who, &history, "section");
+        let seed = dice.below(u64::MAX);
+        let mut section = worker_words(traffic, self.dir, who, seed, &history, "section");
         section.extend([format!("dwell_ms={DWELL_MS}"), "register=yes".to_owned()]);
         let mut words = (self.words)(&base.display().to_string());
         if words.is_empty() {
-            words = worker_words(traffic, self.dir, who, &history, "naive");
+            words = worker_words(traffic, self.dir, who, seed, &history, "naive");
             words.push("--".into());
         }
         words.extend(section);

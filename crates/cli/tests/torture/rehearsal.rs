@@ -1,6 +1,7 @@
 //! This program, tried on itself: what it says about a history in which something is wrong, what becomes of a part that panics, and what is
 //! left of a run that somebody ends.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
@@ -17,6 +18,8 @@ use rustix::process::Signal;
 
 use crate::ours::ours;
 use crate::roll::Roll;
+use crate::scene::Scene;
+use crate::traffic::{LOAD, Traffic};
 use crate::validate::Check;
 
 /// A run is under way, or is gone, long before that.
@@ -26,12 +29,13 @@ const DEATH: Duration = Duration::from_secs(20);
 /// A run is under way when it has so many processes.
 const UNDER_WAY: usize = 12;
 
-/// Tries it, in a directory below `dir`.
-pub(crate) fn check(dir: &Path, seed: u64) -> Vec<Check> {
-    let dir = dir.join("rehearsal");
+/// Tries it, in a directory below that of the run.
+pub(crate) fn check(scene: &Scene, seed: u64) -> Vec<Check> {
+    let dir = scene.dir.join("rehearsal");
     fs::create_dir(&dir).expect("a temp directory is writable");
     vec![
         Check::new("a part that panics is told, and nobody waits for it", panicking()),
+        Check::new("a seed gives every life the same choices, whoever comes first", choosing(scene, seed)),
         Check::new("what is found is told with its history", judging(&dir)),
         Check::new("what a run starts beside it ends with it", outliving()),
         Check::new("a run that is ended leaves nothing behind", ending(seed)),
@@ -59,6 +63,22 @@ fn panicking() -> Option<String> {
 
 fn this() -> PathBuf {
     std::env::current_exe().expect("this program has a path")
+}
+
+/// Twice the first lives of all slots, who come in two orders.
+fn choosing(scene: &Scene, seed: u64) -> Option<String> {
+    let lives = |slots: &mut dyn Iterator<Item = usize>| {
+        let traffic = Traffic::new(scene, seed, 0);
+        let mut chosen: Vec<(usize, u64)> = Vec::new();
+        for slot in slots {
+            chosen.extend((0..2).map(|_| (slot, traffic.born(slot).1.below(u64::MAX))));
+        }
+        chosen.sort_by_key(|(slot, _)| *slot);
+        chosen
+    };
+    let (one, other) = (lives(&mut (0..LOAD.len())), lives(&mut (0..LOAD.len()).rev()));
+    let all: BTreeSet<u64> = one.iter().map(|(_, choice)| *choice).collect();
+    (one != other || all.len() < one.len()).then(|| format!("{one:?}, and then {other:?}"))
 }
 
 /// Two who are inside at once, and one who has nothing to do with it.

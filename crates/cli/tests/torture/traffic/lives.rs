@@ -100,8 +100,9 @@ impl Kind {
     /// One life.
     pub(crate) fn life(&self, traffic: &Traffic<'_>, who: u64, history: &Path, dice: &mut Dice) -> Started {
         let ward = self.ward;
+        let seed = dice.below(u64::MAX);
         let worker = |kind: &str, more: &[String]| {
-            let mut words = worker_words(traffic, ward, who, history, kind);
+            let mut words = worker_words(traffic, ward, who, seed, history, kind);
             words.extend_from_slice(more);
             words
         };
@@ -127,12 +128,18 @@ impl Kind {
     }
 }
 
-/// This program as a worker.
-pub(crate) fn worker_words(traffic: &Traffic<'_>, ward: &str, who: u64, history: &Path, kind: &str) -> Vec<String> {
+/// This program as a worker, with choices of its own from `seed`.
+pub(crate) fn worker_words(
+    traffic: &Traffic<'_>,
+    ward: &str,
+    who: u64,
+    seed: u64,
+    history: &Path,
+    kind: &str,
+) -> Vec<String> {
     let scene = traffic.scene;
     let this = std::env::current_exe().expect("this program has a path").display().to_string();
     let mut words = vec![this, "--worker".to_owned()];
-    let seed = traffic.dice(who).below(u64::MAX);
     words.extend([
         format!("kind={kind}"),
         format!("ward={ward}"),

@@ -32,6 +32,8 @@ pub(crate) struct Traffic<'a> {
     /// Who is at work.
     pub(crate) roll: Roll,
     next_who: AtomicU64,
+    /// How many have lived in each slot.
+    births: Vec<AtomicU64>,
     seed: u64,
     complaints: Mutex<Vec<String>>,
 }
@@ -44,6 +46,11 @@ pub(crate) struct Target {
     pub(crate) process: Relative,
 }
 
+/// What the part of a run is called that lives in a slot.
+pub(crate) fn part(slot: usize) -> String {
+    format!("slot {slot:02}")
+}
+
 /// The lock, whoever panicked with it.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -53,8 +60,9 @@ impl<'a> Traffic<'a> {
     /// Nothing runs yet.
     pub(crate) fn new(scene: &'a Scene, seed: u64, ends_ms: u64) -> Self {
         let targets = LOAD.iter().map(|_| Mutex::new(None)).collect();
+        let births = LOAD.iter().map(|_| AtomicU64::new(0)).collect();
         let (roll, next_who, complaints) = (Roll::default(), AtomicU64::new(1), Mutex::default());
-        Self { scene, ends_ms, targets, roll, next_who, seed, complaints }
+        Self { scene, ends_ms, targets, roll, next_who, births, seed, complaints }
     }
 
     /// A number for one more life.
@@ -67,9 +75,19 @@ impl<'a> Traffic<'a> {
         self.next_who.load(Ordering::SeqCst) - 1
     }
 
-    /// Numbers for somebody, from the seed.
-    pub(crate) fn dice(&self, who: u64) -> Dice {
-        Dice::new(self.seed ^ (who + 1) << 24)
+    /// Numbers for one part of the run, from the seed. Who is the `nth` of its part is the same in every run; the numbers in the history aren't,
+    /// since all parts draw those at once.
+    pub(crate) fn dice(&self, part: &str, nth: u64) -> Dice {
+        // FNV-1a.
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let bytes = part.bytes().chain(nth.to_le_bytes()).chain(self.seed.to_le_bytes());
+        Dice::new(bytes.fold(0xcbf2_9ce4_8422_2325, mix))
+    }
+
+    /// The next life of a slot: its number in the history, and its choices.
+    pub(crate) fn born(&self, slot: usize) -> (u64, Dice) {
+        let nth = self.births[slot].fetch_add(1, Ordering::SeqCst);
+        (self.someone(), self.dice(&part(slot), nth))
     }
 
     /// Is it time to begin nothing more?
@@ -91,8 +109,7 @@ impl<'a> Traffic<'a> {
     pub(crate) fn live(&self, slot: usize) {
         let kind = &LOAD[slot];
         while !self.is_over() {
-            let who = self.someone();
-            let mut dice = self.dice(who);
+            let (who, mut dice) = self.born(slot);
             let started = kind.life(self, who, &self.history(slot), &mut dice);
             let refused = self.see(slot, who, &started);
             let rest_ms = if refused { 20 + dice.below(80) } else { dice.below(10) };
