@@ -12,12 +12,14 @@
 //! | `nemesis/` | what is done to them |
 //! | `fenced`, `peers` | late writers with and without tokens; other locks under the same load |
 //! | `validate/` | what must be true |
+//! | `ends` | how commands ended, and whether they may |
 //! | `report`, `excerpt` | what is said about it |
 //! | `watch`, `roll`, `ours` | that it ends, whatever happens, and leaves nothing behind |
 //! | `rehearsal` | this program, tried on itself |
 //!
 //! A seed gives the same choices, not the same run: processes are scheduled as the machine likes.
 
+mod ends;
 mod excerpt;
 mod fenced;
 mod nemesis;
@@ -100,6 +102,7 @@ fn torture(dir: &Path, seconds: u64, seed: u64, dynamic: &str) -> bool {
     let storm_secs = seconds.saturating_sub(AFTERMATH_SECS).max(5);
     let traffic = Traffic::new(&scene, seed, now_ms() + 1_000 * storm_secs);
     let (peers, hung) = rage(&traffic, seconds);
+    traffic.plant_ends();
     pause(BRIEF_LEASES);
     let entries = scribe::read(&dir.join("history"));
     let mut checks = vec![moves, Check::new("every process ended by itself", hung)];
@@ -110,12 +113,13 @@ fn torture(dir: &Path, seconds: u64, seed: u64, dynamic: &str) -> bool {
     checks.extend(validate::history(&entries));
     checks.extend(validate::freezes::check(dir, &entries));
     checks.extend(validate::planted::check(&entries));
+    checks.extend(ends::check(dir));
     checks.extend(validate::peers(&peers));
     checks.extend(validate::nemesis(&troubles));
     checks.extend(validate::state::check(&scene, &entries));
     checks.extend(rehearsal::check(&scene, seed));
     let account = Account { entries: &entries, troubles, peers: &peers, lives: traffic.lives() };
-    let text = format!("{}{}", account.text(), verdict(&checks));
+    let text = format!("{}{}{}", account.text(), ends::table(dir), verdict(&checks));
     say(&text);
     nemesis::tally(&account.troubles);
     report::file(&dir.join("report"), &text);

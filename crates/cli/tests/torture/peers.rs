@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -20,6 +21,7 @@ use lokt_testkit::scribe::{self, Scribe};
 use lokt_testkit::swarm::{now_ms, pause, wait_until};
 use rustix::process::Signal;
 
+use crate::ends::{self, Ended, REFUSED, Whose};
 use crate::scene::{LOKT, MARK};
 use crate::traffic::{Traffic, locked, worker_words};
 
@@ -50,7 +52,7 @@ pub(crate) const PEERS: [Peer; 4] = [
         dir: "peers/lokt",
         fails: false,
         misnumbers: false,
-        words: |_| owned(&[LOKT, "guard", "x", "--timeout", "10s", "--"]),
+        words: |_| owned(&[LOKT, "guard", "-E", &REFUSED.to_string(), "x", "--timeout", "10s", "--"]),
     },
     Peer {
         title: "flock",
@@ -148,6 +150,7 @@ impl Peer {
                     locked(wrapper).clone().filter(|(_, wrapper)| family(wrapper.pid).len() > 1)
                 };
                 let Some((who, wrapper)) = wrappers.iter().find_map(inside) else { continue };
+                ends::strike(&traffic.scene.dir, who, wrapper.pid);
                 // Not counted among what was done to lokt.
                 wrapper.signal(Signal::KILL);
                 wait_until(DEATH, || !wrapper.lives());
@@ -181,10 +184,18 @@ impl Peer {
         let mut child = command.spawn().expect("it can be started");
         *locked(shown) = Some((who, Relative::of(i64::from(child.id()))));
         let stderr = child.stderr.take().expect("it is piped");
+        let mut said = String::new();
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
             traffic.hear(who, &String::from_utf8_lossy(&line));
+            said.extend([&String::from_utf8_lossy(&line), "\n"]);
         }
-        let _ = child.wait();
+        let pid = child.id();
+        let ended = child.wait().expect("it is our child");
+        if words[0] == LOKT {
+            let (code, signal) = (ended.code(), ended.signal());
+            let ended = Ended { pid, code, signal, stdout: String::new(), stderr: said };
+            ends::note(&scene.dir, Whose::Life(who), self.dir, &words[1..].join(" "), false, &ended);
+        }
         *locked(shown) = None;
     }
 }

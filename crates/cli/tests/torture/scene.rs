@@ -9,17 +9,21 @@
 //! | `.tmp…/at` | a small disk, which is one more ward with all of that |
 //! | `peers/` | other locks under the same load, with histories of their own |
 //! | `registers/` | what the locks protect |
+//! | `ends`, `struck` | how every command ended, and to which of them the nemesis did something |
 //! | `freezes` | which lock was frozen from when to when |
 //! | `troubles`, `clock` | what the nemesis did to single commands; where the moved clocks stand |
 //! | `said` | what everybody had to say |
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use lokt_testkit::mounted::Mounted;
 use lokt_testkit::moved_clock;
-use lokt_testkit::swarm::{Ended, put};
+use lokt_testkit::swarm::put;
+
+use crate::ends::Ended;
 
 /// The command.
 pub(crate) const LOKT: &str = env!("CARGO_BIN_EXE_lokt");
@@ -116,9 +120,14 @@ pub(crate) fn run_in(base: &Path, owner: &str, words: &[&str], mark: &Path) -> E
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(base).env("LOKT_ROOT", base.join("root")).env("LOKT_OWNER", owner);
     command.env(MARK, mark).env_remove("LOKT_HOLDS");
-    let output = command.output().unwrap_or_else(|error| panic!("run {words:?}: {error}"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap_or_else(|error| panic!("run {words:?}: {error}"));
+    let pid = child.id();
+    let output = child.wait_with_output().expect("it is our child");
     Ended {
+        pid,
         code: output.status.code(),
+        signal: output.status.signal(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }

@@ -8,6 +8,7 @@ use lokt_testkit::scribe::now_ns;
 use lokt_testkit::swarm::pause;
 
 use super::troubles::note;
+use crate::ends::{self, Whose};
 use crate::report;
 use crate::scene::{BRIEF, LASTING};
 use crate::traffic::Traffic;
@@ -44,6 +45,7 @@ pub(crate) fn freeze(traffic: &Traffic<'_>, mut dice: Dice) {
         let said = |args: &[&str]| {
             let ended = scene.run("main", args);
             ended.stderr.lines().for_each(|line| traffic.hear(0, line));
+            ends::note(&scene.dir, Whose::Commands(0), "main", &args.join(" "), false, &ended);
             ended.code == Some(0)
         };
         // If its answer is lost it may be there all the same.

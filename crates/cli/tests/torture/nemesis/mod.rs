@@ -17,6 +17,7 @@ use lokt_testkit::tally::{self, Trial};
 use rustix::process::Signal;
 
 use self::troubles::note;
+use crate::ends;
 use crate::traffic::{Traffic, locked};
 
 /// Every kind of trouble. A run in which one of them never came true has shown nothing about it.
@@ -91,14 +92,18 @@ pub(crate) fn haunt(traffic: &Traffic<'_>, mut dice: Dice) {
         if dice.below(8) == 0 && relatives.len() > 1 {
             // Whoever was started stands still, and whoever started it is gone.
             let orphan = relatives[relatives.len() - 1].clone();
+            let killed = &relatives[relatives.len() - 2];
             scribe.write_about(who, now_ns(), Deed::Stopped);
+            ends::strike(dir, who, orphan.pid);
             orphan.signal(Signal::STOP);
-            relatives[relatives.len() - 2].kill();
+            ends::strike(dir, who, killed.pid);
+            killed.kill();
             note(dir, "orphan");
             let until_ms = now_ms() + LONG_STOP_MS.start + dice.below(LONG_STOP_MS.end - LONG_STOP_MS.start);
             frozen.push(Frozen { until_ms, who, process: orphan });
             continue;
         }
+        ends::strike(dir, who, victim.pid);
         if dice.below(2) == 0 {
             victim.kill();
             wait_until(DEATH, || !victim.lives());

@@ -5,11 +5,10 @@ use std::path::Path;
 use lokt_testkit::dice::Dice;
 
 use super::Traffic;
+use crate::ends::{PLANTED, REFUSED};
 use crate::nemesis::troubles::{Clockwork, Wrapped, choose};
 use crate::scene::{BRIEF, LASTING, MESSY, NODES, WORKTREES};
 
-/// What a guard says when it doesn't get its lock; no command that it runs ends with it.
-pub(crate) const REFUSED: i32 = 42;
 /// The longest that anybody waits in line.
 const PATIENCE_MS: u64 = 6_000;
 
@@ -84,6 +83,8 @@ pub(crate) const LOAD: [Kind; 35] = [
 pub(crate) struct Started {
     /// The words.
     pub(crate) words: Vec<String>,
+    /// What it is, for whoever judges its end: the words of the command without its troubles.
+    pub(crate) command: String,
     /// The ward that it runs in.
     pub(crate) ward: &'static str,
     /// What it asks for, as the history calls it; a worker says that itself.
@@ -107,8 +108,7 @@ impl Kind {
             words
         };
         if let What::Worker(kind) = self.what {
-            let words = worker(kind, &[]);
-            return Started { words, ward, asks: Vec::new(), plain: false, refuses_by_2: false, wrapped: None };
+            return alone(ward, worker(kind, &[]), format!("worker {kind}"));
         }
         let scene = traffic.scene;
         let clockwork = Clockwork { dynamic: &scene.dynamic, preload: &scene.preload };
@@ -124,8 +124,24 @@ impl Kind {
         words.push("--".into());
         words.extend(worker("section", &[more, vec![asked, format!("ttl_ms={ttl_ms}")]].concat()));
         let guards = matches!(self.what, What::Guard | What::BriefGuard);
-        Started { words, ward, asks, plain: wrapped.plain, refuses_by_2: !guards, wrapped: Some(wrapped) }
+        let command = words[wrapped.words.len()..].join(" ");
+        Started { words, command, ward, asks, plain: wrapped.plain, refuses_by_2: !guards, wrapped: Some(wrapped) }
     }
+}
+
+/// A life that asks for nothing before it runs.
+fn alone(ward: &'static str, words: Vec<String>, command: String) -> Started {
+    Started { words, command, ward, asks: Vec::new(), plain: true, refuses_by_2: false, wrapped: None }
+}
+
+/// A life that ends as none may, by a script.
+pub(crate) fn planted(what: &str, script: &str) -> Started {
+    alone("mess", ["sh", "-c", script].map(str::to_owned).to_vec(), format!("{PLANTED}: {what}"))
+}
+
+/// A worker whose commands end as none may.
+pub(crate) fn planted_worker(traffic: &Traffic<'_>, who: u64, history: &Path) -> Started {
+    alone("mess", worker_words(traffic, "mess", who, 0, history, PLANTED), format!("worker {PLANTED}"))
 }
 
 /// This program as a worker, with choices of its own from `seed`.

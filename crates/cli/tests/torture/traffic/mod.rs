@@ -17,7 +17,8 @@ use lokt_testkit::scribe::{Scribe, now_ns};
 use lokt_testkit::swarm::{now_ms, pause};
 
 pub(crate) use self::lives::{LOAD, worker_words};
-use self::lives::{REFUSED, Started};
+use self::lives::{Started, planted, planted_worker};
+use crate::ends::{self, ABORT, Ended, REFUSED, Whose};
 use crate::roll::Roll;
 use crate::scene::{MARK, Scene};
 
@@ -132,6 +133,7 @@ impl<'a> Traffic<'a> {
         let mut child = command.spawn().expect("a process can be started");
         *locked(&self.targets[slot]) = Some(Target { who, process: Relative::of(i64::from(child.id())) });
         let stderr = child.stderr.take().expect("it is piped");
+        let mut said = String::new();
         for line in BufReader::new(stderr).split(b'\n') {
             let at = now_ns();
             let Ok(line) = line else { break };
@@ -140,9 +142,14 @@ impl<'a> Traffic<'a> {
                 self.in_line(&scribe, slot, who, at, &started.asks[0]);
             }
             self.hear(who, &line);
+            said.extend([&line, "\n"]);
         }
+        let pid = child.id();
         let ended = child.wait().expect("it is our child");
         *locked(&self.targets[slot]) = None;
+        let (code, signal) = (ended.code(), ended.signal());
+        let told = Ended { pid, code, signal, stdout: String::new(), stderr: said };
+        ends::note(&self.scene.dir, Whose::Life(who), started.ward, &started.command, !started.plain, &told);
         if let Some(wrapped) = &started.wrapped {
             wrapped.note(&self.scene.dir);
         }
@@ -152,10 +159,31 @@ impl<'a> Traffic<'a> {
                 scribe.write(Deed::GaveUp { name: lock.clone() });
             }
         }
-        if ended.core_dumped() {
-            self.hear(who, "panicked at: it dumped core");
-        }
         refused || ended.code() == Some(1)
+    }
+
+    /// When nobody else runs: lives and commands that end as none may, for those who judge ends.
+    pub(crate) fn plant_ends(&self) {
+        let slot = 0;
+        let (dir, history) = (&self.scene.dir, self.history(slot));
+        let troubled = |mut started: Started| {
+            started.plain = false;
+            started
+        };
+        let lives = [
+            planted("exits with 1", "echo planted >&2; exit 1"),
+            planted("dies of a signal", "kill -TERM $$"),
+            planted("aborts", ABORT),
+            troubled(planted("aborts in trouble", ABORT)),
+        ];
+        for started in lives {
+            self.see(slot, self.someone(), &started);
+        }
+        let who = self.someone();
+        self.see(slot, who, &planted_worker(self, who, &history));
+        let who = self.someone();
+        ends::strike(dir, who, 0);
+        self.see(slot, who, &planted("exits with 1, and was struck", "exit 1"));
     }
 
     /// It was seen in line at `at`. If it has entered since, that isn't written down: it would look like a sign of life of a process that may

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 
 use lokt_core::history::{Deed, Entry};
-use lokt_testkit::swarm::Ended;
 use serde_json::Value;
 
 use super::{Check, FURNISHED};
+use crate::ends::Ended;
 use crate::scene::{BRIEF, LASTING, MESSY, NODES, Scene, WORKTREES};
 
 /// Looks at everything.

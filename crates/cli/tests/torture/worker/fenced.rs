@@ -9,12 +9,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use lokt_core::history::Deed;
-use lokt_testkit::swarm::Ended;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::section::{lease_end, open, set, value};
 use super::{Life, answer, number_in};
+use crate::ends::Ended;
 use crate::scene::{LOKT, run_in};
 
 /// The register that compares tokens: `token value`, in digits of a fixed number, changed under a lock of its own.
@@ -80,7 +80,7 @@ impl Life {
 
     fn run_as(&self, owner: &str, args: &[&str]) -> Ended {
         let ended = run_in(&self.base, owner, &[&[LOKT], args].concat(), &self.dir);
-        self.listen(&ended);
+        self.listen(&args.join(" "), false, &ended);
         ended
     }
 }

@@ -20,9 +20,10 @@ use std::time::Duration;
 use lokt_core::history::Deed;
 use lokt_testkit::dice::Dice;
 use lokt_testkit::scribe::{Scribe, now_ns};
-use lokt_testkit::swarm::{Ended, now_ms, pause, put};
+use lokt_testkit::swarm::{now_ms, pause, put};
 use serde_json::Value;
 
+use crate::ends::{self, ABORT, Ended, PLANTED, Whose};
 use crate::nemesis::troubles::{Clockwork, choose};
 use crate::scene::{MARK, run_in};
 
@@ -57,6 +58,7 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
         "snapshot" => snapshots::snapshot(&mut life),
         "fenced-lock" => fenced::by_lock(&mut life),
         "fenced-lease" => fenced::by_lease(&mut life),
+        PLANTED => planted(&life),
         "naive" => return naive::run(&life),
         other => panic!("there is no worker {other}"),
     }
@@ -135,6 +137,11 @@ impl Life {
 
     /// Runs the command, maybe with trouble.
     fn lokt(&mut self, args: &[&str]) -> Ended {
+        self.lokt_as(&self.owner(), args)
+    }
+
+    /// The same, as somebody.
+    fn lokt_as(&mut self, owner: &str, args: &[&str]) -> Ended {
         self.serial += 1;
         let serial = format!("{}-{}", self.who, self.serial);
         let (dynamic, preload) = (self.word("dynamic").to_owned(), self.word("preload").to_owned());
@@ -142,14 +149,15 @@ impl Life {
         let wrapped = choose(&mut self.dice, &self.dir, &clockwork, &serial);
         let mut words: Vec<&str> = wrapped.words.iter().map(String::as_str).collect();
         words.extend(args);
-        let ended = run_in(&self.base, &self.owner(), &words, &self.dir);
+        let ended = run_in(&self.base, owner, &words, &self.dir);
         wrapped.note(&self.dir);
-        self.listen(&ended);
+        self.listen(&args.join(" "), !wrapped.plain, &ended);
         ended
     }
 
-    /// What no command ever says goes where it is noticed.
-    fn listen(&self, ended: &Ended) {
+    /// How a command ended is written down, and what none ever says goes where it is noticed.
+    fn listen(&self, words: &str, troubled: bool, ended: &Ended) {
+        ends::note(&self.dir, Whose::Commands(self.who), self.word("ward"), words, troubled, ended);
         if ended.stderr.contains("panicked at") {
             crate::report::complain(&format!("{} panicked: {}", self.owner(), ended.stderr));
         }
@@ -166,6 +174,14 @@ impl Life {
         let path = self.dir.join(format!("scratch/{}-{name}", self.who));
         put(&path, text);
         path.display().to_string()
+    }
+}
+
+/// Commands that end as none may.
+fn planted(life: &Life) {
+    for (what, script) in [("exits with 1", "exit 1"), ("aborts", ABORT)] {
+        let ended = run_in(&life.base, &life.owner(), &["sh", "-c", script], &life.dir);
+        life.listen(&format!("{PLANTED}: a command that {what}"), false, &ended);
     }
 }
 
