@@ -138,6 +138,10 @@ pub(crate) fn check(dir: &Path) -> Vec<Check> {
     let expected = planted.iter().filter(|end| !end.words.ends_with("struck")).count();
     let judged = |row: &str| others.iter().any(|end| end.row() == Some(row) && !end.was_disturbed(&struck));
     let rows = ENDS.iter().chain([&WORKER]).map(|(row, _)| *row);
+    let disturbed = |start: &str| {
+        others.iter().any(|end| end.ward == "fenced" && end.words.starts_with(start) && end.was_disturbed(&struck))
+    };
+    let late_writers = ["worker fenced-lock", "worker fenced-lease", "publish", "lease fence publish"];
     vec![
         Check::new("whatever nobody disturbed ended as it may, and nothing by a fault of its own", wrong(&others)),
         Check::holds(
@@ -146,6 +150,10 @@ pub(crate) fn check(dir: &Path) -> Vec<Check> {
             format!("of {planted:?} these were told: {told:?}"),
         ),
         Check::new("every command was seen to end undisturbed", rows.filter(|row| !judged(row))),
+        Check::new(
+            "late writers and what they publish by were disturbed, too",
+            late_writers.into_iter().filter(|start| !disturbed(start)),
+        ),
     ]
 }
 

@@ -45,6 +45,11 @@ impl Roll {
         locked(&self.at_work).iter().cloned().collect()
     }
 
+    /// Is the part of this name at work?
+    pub(crate) fn has(&self, name: &str) -> bool {
+        locked(&self.at_work).contains(name)
+    }
+
     /// Is nobody at work?
     pub(crate) fn is_empty(&self) -> bool {
         locked(&self.at_work).is_empty()

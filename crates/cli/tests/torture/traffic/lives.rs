@@ -34,14 +34,16 @@ pub(crate) enum What {
     SnapshotRun,
     /// A worker that does everything itself.
     Worker(&'static str),
+    /// The same, and it stops itself again and again, for others to go past it.
+    Sleeper(&'static str),
 }
 
 const fn in_ward(ward: &'static str, what: What) -> Kind {
     Kind { what, ward }
 }
 
-/// Thirty-five at once.
-pub(crate) const LOAD: [Kind; 35] = [
+/// Forty-one at once.
+pub(crate) const LOAD: [Kind; 41] = [
     in_ward("main", What::Guard),
     in_ward("main", What::Guard),
     in_ward("main", What::Guard),
@@ -77,6 +79,12 @@ pub(crate) const LOAD: [Kind; 35] = [
     in_ward("disk", What::Worker("claim")),
     in_ward("disk", What::ClaimRun),
     in_ward("disk", What::SnapshotRun),
+    in_ward("fenced", What::Sleeper("fenced-lock")),
+    in_ward("fenced", What::Worker("fenced-lock")),
+    in_ward("fenced", What::Worker("fenced-lock")),
+    in_ward("fenced", What::Sleeper("fenced-lease")),
+    in_ward("fenced", What::Worker("fenced-lease")),
+    in_ward("fenced", What::Worker("fenced-lease")),
 ];
 
 /// A command line, and what is known about it.
@@ -107,8 +115,9 @@ impl Kind {
             words.extend_from_slice(more);
             words
         };
-        if let What::Worker(kind) = self.what {
-            return alone(ward, worker(kind, &[]), format!("worker {kind}"));
+        if let What::Worker(kind) | What::Sleeper(kind) = self.what {
+            let sleeps = u8::from(matches!(self.what, What::Sleeper(_)));
+            return alone(ward, worker(kind, &[format!("sleeps={sleeps}")]), format!("worker {kind}"));
         }
         let scene = traffic.scene;
         let clockwork = Clockwork { dynamic: &scene.dynamic, preload: &scene.preload };

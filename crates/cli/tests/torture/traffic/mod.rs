@@ -16,7 +16,7 @@ use lokt_testkit::guarding::Relative;
 use lokt_testkit::scribe::{Scribe, now_ns};
 use lokt_testkit::swarm::{now_ms, pause};
 
-pub(crate) use self::lives::{LOAD, worker_words};
+pub(crate) use self::lives::{LOAD, What, worker_words};
 use self::lives::{Started, planted, planted_worker};
 use crate::ends::{self, ABORT, Ended, REFUSED, Whose};
 use crate::roll::Roll;

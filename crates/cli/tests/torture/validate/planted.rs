@@ -4,6 +4,7 @@ use lokt_core::history::holds::holds;
 use lokt_core::history::{Deed, Entry, Hold, judge};
 
 use super::{Check, is_messy, never_entered, scope};
+use crate::fenced::CAREFUL;
 
 /// Nobody has this number.
 const INTRUDER: u64 = u64::MAX;
@@ -19,6 +20,7 @@ pub(crate) fn check(entries: &[Entry]) -> Vec<Check> {
         ("a token that went back", some(&all, |hold| hold.token.is_some(), |hold| token_that_went_back(&whole, hold))),
         ("somebody who was overtaken", some(&all, waited, |hold| overtaken(&whole, hold))),
         ("an update that was lost", some(&whole, is_write, |entry| lost_update(&whole, entry))),
+        ("a late write that was taken", some(&whole, is_careful_write, |entry| lost_update(&whole, entry))),
         ("a number that was given twice", some(&whole, is_append, |entry| number_twice(&whole, entry))),
         ("leases whose end nobody knows", leases_without_end(&whole)),
     ];
@@ -41,6 +43,10 @@ fn waited(hold: &Hold) -> bool {
 
 fn is_write(entry: &Entry) -> bool {
     matches!(&entry.deed, Deed::Wrote { register, taken: true, .. } if scope(register) != "fenced")
+}
+
+fn is_careful_write(entry: &Entry) -> bool {
+    matches!(&entry.deed, Deed::Wrote { register, taken: true, .. } if CAREFUL.contains(&register.as_str()))
 }
 
 fn is_append(entry: &Entry) -> bool {

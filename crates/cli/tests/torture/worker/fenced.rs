@@ -1,8 +1,11 @@
 //! Holders that outlive their lease and write all the same: to a register that takes whatever comes, to one that compares tokens, and through
 //! lokt's own fenced publication.
 //!
-//! The first worker stops itself between reading and writing; whoever conducts the run continues it when somebody else has written. So its
-//! write comes late for certain.
+//! One worker stops itself between reading and writing; whoever conducts the run continues it when somebody else has written. So its write
+//! comes late for certain.
+//!
+//! They and their commands are killed and stopped, and their commands have trouble, as those of everybody. A write counts as taken if its answer
+//! said so, and as refused if that was the answer. Of one without an answer nothing is known: it is neither, and others may see it or not.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -15,7 +18,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::section::{lease_end, open, set, value};
 use super::{Life, answer, number_in};
 use crate::ends::Ended;
-use crate::scene::{LOKT, run_in};
+use crate::fenced::{CAREFUL, CARELESS};
 
 /// The register that compares tokens: `token value`, in digits of a fixed number, changed under a lock of its own.
 struct Careful(File);
@@ -52,23 +55,49 @@ impl Careful {
 fn told(ended: &Ended) -> Option<bool> {
     match ended.code {
         Some(0) => Some(true),
-        // Not one's own, over, or overtaken.
-        Some(3..=6) => Some(false),
+        // Over, or overtaken.
+        Some(5 | 6) => Some(false),
         _ => None,
     }
 }
 
-fn published(path: &Path) -> u64 {
-    std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+/// What is published: a number, and who wrote it.
+pub(super) fn published(path: &Path) -> u64 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().next().map_or(0, |number| number.parse().expect("what is published begins with a number"))
+}
+
+/// Adds one to what is published, by `publish` with source and target behind it, and writes down what came of it.
+pub(super) fn count_up(life: &mut Life, owner: &str, publish: &[&str], token: u64, of: &Published<'_>) {
+    let text = format!("{} {owner}", of.before + 1);
+    let source = life.scratch("source", &text);
+    let target = of.target.display().to_string();
+    let ended = life.lokt_as(owner, &[publish, &["--token", &token.to_string(), &source, &target]].concat());
+    if let Some(taken) = told(&ended) {
+        let register = of.register.to_owned();
+        life.write(Deed::Wrote { register, token: Some(token), seen: of.before, made: of.before + 1, taken });
+        let there = std::fs::read_to_string(of.target).unwrap_or_default();
+        assert!(taken || there != text, "what was refused isn't published: {text} in {target}, after {ended:?}");
+    }
+    let _ = rustix::fs::unlink(&source);
+}
+
+/// A published file as a register.
+pub(super) struct Published<'a> {
+    /// As the history calls it.
+    pub(super) register: &'a str,
+    pub(super) target: &'a Path,
+    /// What was in it after its writer entered.
+    pub(super) before: u64,
 }
 
 impl Life {
     fn wrote(&self, register: &str, token: Option<u64>, seen: u64, taken: bool) {
-        let register = format!("fenced/{register}");
+        let register = register.to_owned();
         self.write(Deed::Wrote { register, token, seen, made: seen + 1, taken });
     }
 
-    /// The first one stands still here, until it is continued.
+    /// One of them stands still here, until it is continued.
     fn linger(&mut self) {
         if self.number("sleeps") == 1 {
             self.write(Deed::Stopped);
@@ -76,12 +105,6 @@ impl Life {
         } else {
             self.dwell(200);
         }
-    }
-
-    fn run_as(&self, owner: &str, args: &[&str]) -> Ended {
-        let ended = run_in(&self.base, owner, &[&[LOKT], args].concat(), &self.dir);
-        self.listen(&args.join(" "), false, &ended);
-        ended
     }
 }
 
@@ -97,7 +120,7 @@ pub(super) fn by_lock(life: &mut Life) {
         }
         let owner = format!("w{}-{time}", life.who);
         life.asked(&lock);
-        let ended = life.run_as(&owner, &["lock", "r", "--ttl", "1s", "--timeout", "8s", "--json"]);
+        let ended = life.lokt_as(&owner, &["lock", "r", "--ttl", "1s", "--timeout", "8s", "--json"]);
         let Some(token) = answer(&ended).map(|answer| number_in(&answer, "/fencing_token")) else {
             life.gave_up(&lock);
             continue;
@@ -106,19 +129,15 @@ pub(super) fn by_lock(life: &mut Life) {
         let (seen, kept, before) = (value(&plain), careful.read(token), published(&target));
         life.linger();
         set(&plain, seen + 1);
-        life.wrote("without tokens", None, seen, true);
+        life.wrote(CARELESS[0], None, seen, true);
         if let Some(kept) = kept {
             let taken = careful.write(token, kept + 1);
-            life.wrote("with tokens", Some(token), kept, taken);
+            life.wrote(CAREFUL[0], Some(token), kept, taken);
         }
-        let source = life.scratch("source", &(before + 1).to_string());
-        let target = target.display().to_string();
-        let ended = life.run_as(&owner, &["publish", "r", "--token", &token.to_string(), &source, &target]);
-        if let Some(taken) = told(&ended) {
-            life.wrote("lokt publish", Some(token), before, taken);
-        }
+        let of = Published { register: CAREFUL[1], target: &target, before };
+        count_up(life, &owner, &["publish", "r"], token, &of);
         life.left(&lock);
-        life.run_as(&owner, &["unlock", "r"]);
+        life.lokt_as(&owner, &["unlock", "r"]);
     }
 }
 
@@ -136,7 +155,7 @@ pub(super) fn by_lease(life: &mut Life) {
         let policy = ["--lease", "700ms", "--renew", "200ms", "--skew", "0s", "--grace", "0s", "--timeout", "8s"];
         life.asked(lock);
         let acquire = ["lease", "acquire", "--worktree", "main", "--session", &session, "--json"];
-        let ended = life.run_as(&owner, &[&acquire[..], &policy].concat());
+        let ended = life.lokt_as(&owner, &[&acquire[..], &policy].concat());
         let Some(answer) = answer(&ended) else {
             life.gave_up(lock);
             continue;
@@ -147,15 +166,11 @@ pub(super) fn by_lease(life: &mut Life) {
         let (seen, before) = (value(&plain), published(&target));
         life.linger();
         set(&plain, seen + 1);
-        life.wrote("lease, without tokens", None, seen, true);
-        let source = life.scratch("lease-source", &(before + 1).to_string());
-        let (target, token_text) = (target.display().to_string(), token.to_string());
-        let publish = ["lease", "fence", "publish", "--worktree", "main", "--token", &token_text, &source, &target];
-        if let Some(taken) = told(&life.run_as(&owner, &publish)) {
-            life.wrote("lokt lease fence publish", Some(token), before, taken);
-        }
+        life.wrote(CARELESS[1], None, seen, true);
+        let of = Published { register: CAREFUL[2], target: &target, before };
+        count_up(life, &owner, &["lease", "fence", "publish", "--worktree", "main"], token, &of);
         life.left(lock);
-        life.run_as(&owner, &["lease", "release", "--worktree", "main", "--session", &session]);
+        life.lokt_as(&owner, &["lease", "release", "--worktree", "main", "--session", &session]);
         let _ = rustix::fs::unlink(&session);
     }
 }
