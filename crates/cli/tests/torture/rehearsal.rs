@@ -21,6 +21,7 @@ use crate::roll::Roll;
 use crate::scene::Scene;
 use crate::traffic::{LOAD, Traffic};
 use crate::validate::Check;
+use crate::worker::snapshots::{Files, wrong_restore};
 
 /// A run is under way, or is gone, long before that.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,6 +37,7 @@ pub(crate) fn check(scene: &Scene, seed: u64) -> Vec<Check> {
     vec![
         Check::new("a part that panics is told, and nobody waits for it", panicking()),
         Check::new("a seed gives every life the same choices, whoever comes first", choosing(scene, seed)),
+        Check::new("a restore that gives something else is told", restoring()),
         Check::new("what is found is told with its history", judging(&dir)),
         Check::new("what a run starts beside it ends with it", outliving()),
         Check::new("a run that is ended leaves nothing behind", ending(seed)),
@@ -79,6 +81,25 @@ fn choosing(scene: &Scene, seed: u64) -> Option<String> {
     let (one, other) = (lives(&mut (0..LOAD.len())), lives(&mut (0..LOAD.len()).rev()));
     let all: BTreeSet<u64> = one.iter().map(|(_, choice)| *choice).collect();
     (one != other || all.len() < one.len()).then(|| format!("{one:?}, and then {other:?}"))
+}
+
+/// A snapshot that is brought back in part, and one that is brought back although the answer is that it isn't.
+fn restoring() -> Option<String> {
+    let files = |texts: [&str; 2]| -> Files {
+        (0..).zip(texts).map(|(nth, text): (u8, _)| (format!("{nth}").into(), text.into())).collect()
+    };
+    let (taken, changed, half) = (files(["a", "b"]), files(["c", "d"]), files(["a", "d"]));
+    let cases = [
+        (Some(0), &taken, false),
+        (Some(0), &changed, true),
+        (Some(0), &half, true),
+        (None, &taken, false),
+        (None, &changed, false),
+        (None, &half, true),
+    ];
+    let missed =
+        cases.iter().find(|(code, now, wrong)| wrong_restore(*code, &taken, &changed, now).is_some() != *wrong);
+    missed.map(|case| format!("{case:?}"))
 }
 
 /// Two who are inside at once, and one who has nothing to do with it.

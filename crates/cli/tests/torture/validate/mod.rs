@@ -13,6 +13,7 @@ use crate::fenced::{CAREFUL, CARELESS};
 use crate::nemesis::KINDS;
 use crate::peers::{Outcome, Peer};
 use crate::scene::{BRIEF, LASTING, NODES, WORKTREES};
+use crate::worker::snapshots::JUDGED;
 
 /// So many sentences about one check are enough to begin with; the history has them all.
 pub(crate) const SENTENCES_MAX: usize = 20;
@@ -122,7 +123,9 @@ fn never_entered(whole: &[Entry]) -> Vec<String> {
 }
 
 fn never_written(registers: &[judge::Register]) -> Vec<String> {
-    let all = ["main", "disk"].map(|ward| LASTING.map(|name| format!("{ward}/{name}"))).concat();
+    let named = ["main", "disk"].map(|ward| LASTING.map(|name| format!("{ward}/{name}"))).concat();
+    let published = WORKTREES[..WORKTREES.len() - 1].iter().map(|worktree| format!("main/{worktree}"));
+    let all: Vec<String> = named.into_iter().chain(published).collect();
     let written = |name: &String| registers.iter().any(|one| one.name == *name && one.acknowledged > 0);
     all.into_iter().filter(|name| !written(name)).collect()
 }
@@ -163,7 +166,14 @@ pub(crate) fn nemesis(counts: &BTreeMap<String, u64>) -> Vec<Check> {
         let count = counts.get(*kind).copied().unwrap_or(0);
         Check::holds(format!("the nemesis did its work: {kind}"), count > 0, "a nemesis that did nothing")
     };
-    KINDS.iter().map(check).collect()
+    let restores = counts.get(JUDGED).copied().unwrap_or(0);
+    let mut checks: Vec<Check> = KINDS.iter().map(check).collect();
+    checks.push(Check::holds(
+        "all-or-nothing: what restores in place gave was judged",
+        restores > 0,
+        "nobody still had the lease after one",
+    ));
+    checks
 }
 
 /// How often somebody was let into what, and how it ended.

@@ -1,5 +1,6 @@
 //! Leases of worktrees: acquired, renewed, used to publish a file, and given back.
 
+use super::fenced::{Published, count_up, published};
 use super::{Life, answer, number_in};
 use crate::scene::WORKTREES;
 
@@ -29,18 +30,17 @@ pub(super) fn lease(life: &mut Life) {
         // The boot clock is ahead of the monotonic one by what the machine slept. It doesn't sleep during a run.
         let until_ms = number_in(&answer, "/lock/holder_boottime_ms") + LEASE_MS;
         life.entered(&lock, Some(token), Some(until_ms * 1_000_000));
+        let target = life.base.join("worktrees").join(worktree).join("published");
+        let before = published(&target);
         life.dwell(DWELL_MS);
         if life.dice.below(2) == 0 {
             life.lokt(&[&["lease", "renew"], &same[..]].concat());
         }
-        let source = life.scratch("source", &life.who.to_string());
-        let target = format!("worktrees/{worktree}/published");
-        let token = token.to_string();
-        life.lokt(&["lease", "fence", "publish", "--worktree", worktree, "--token", &token, &source, &target]);
+        let owner = format!("w{}-{time}", life.who);
+        let of = Published { register: &format!("{}/{worktree}", life.word("ward")), target: &target, before };
+        count_up(life, &owner, &["lease", "fence", "publish", "--worktree", worktree], token, &of);
         life.left(&lock);
         life.lokt(&[&["lease", "release"], &same[..]].concat());
-        for path in [&session, &source] {
-            let _ = rustix::fs::unlink(path);
-        }
+        let _ = rustix::fs::unlink(&session);
     }
 }

@@ -10,7 +10,7 @@ mod ledger;
 mod locks;
 mod naive;
 mod section;
-mod snapshots;
+pub(crate) mod snapshots;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::ends::{self, ABORT, Ended, PLANTED, Whose};
 use crate::nemesis::troubles::{Clockwork, choose};
-use crate::scene::{MARK, run_in};
+use crate::scene::{LOKT, MARK, run_in};
 
 /// One life of one worker, as the traffic describes it on the command line.
 pub(crate) struct Life {
@@ -152,6 +152,13 @@ impl Life {
         let ended = run_in(&self.base, owner, &words, &self.dir);
         wrapped.note(&self.dir);
         self.listen(&args.join(" "), !wrapped.plain, &ended);
+        ended
+    }
+
+    /// Runs the command without any trouble of its own.
+    fn plainly(&self, args: &[&str]) -> Ended {
+        let ended = run_in(&self.base, &self.owner(), &[&[LOKT], args].concat(), &self.dir);
+        self.listen(&args.join(" "), false, &ended);
         ended
     }
 
