@@ -75,6 +75,8 @@ impl Scene {
             for worktree in WORKTREES {
                 scene.expect(ward, &["worktree", "create", worktree]);
             }
+            let link = scene.base(ward).join("worktrees").join(WORKTREES[WORKTREES.len() - 1]).join("link");
+            std::os::unix::fs::symlink("part-0", link).expect("a new worktree is writable");
         }
         scene.expect("fenced", &["worktree", "init"]);
         scene

@@ -21,7 +21,7 @@ use crate::ends;
 use crate::traffic::{Traffic, locked};
 
 /// Every kind of trouble. A run in which one of them never came true has shown nothing about it.
-pub(crate) const KINDS: [&str; 14] = [
+pub(crate) const KINDS: [&str; 16] = [
     "kill",
     "orphan",
     "short stop",
@@ -30,6 +30,8 @@ pub(crate) const KINDS: [&str; 14] = [
     "clock step",
     "delayed call",
     "failed call",
+    troubles::OF_SNAPSHOT,
+    troubles::OF_HELPER,
     "deleted file",
     "damaged file",
     "deleted pulse",

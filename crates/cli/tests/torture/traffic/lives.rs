@@ -121,7 +121,7 @@ impl Kind {
         }
         let scene = traffic.scene;
         let clockwork = Clockwork { dynamic: &scene.dynamic, preload: &scene.preload };
-        let wrapped = choose(dice, &scene.dir, &clockwork, &format!("{who}"));
+        let wrapped = choose(dice, &scene.dir, &clockwork, &format!("{who}"), &[]);
         let mut words = wrapped.words.clone();
         let (asks, ttl_ms, more) = match self.what {
             What::Guard => guard(ward, dice, &mut words),

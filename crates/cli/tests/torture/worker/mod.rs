@@ -146,7 +146,7 @@ impl Life {
         let serial = format!("{}-{}", self.who, self.serial);
         let (dynamic, preload) = (self.word("dynamic").to_owned(), self.word("preload").to_owned());
         let clockwork = Clockwork { dynamic: &dynamic, preload: &preload };
-        let wrapped = choose(&mut self.dice, &self.dir, &clockwork, &serial);
+        let wrapped = choose(&mut self.dice, &self.dir, &clockwork, &serial, args);
         let mut words: Vec<&str> = wrapped.words.iter().map(String::as_str).collect();
         words.extend(args);
         let ended = run_in(&self.base, owner, &words, &self.dir);

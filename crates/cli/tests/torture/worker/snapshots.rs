@@ -98,8 +98,9 @@ pub(crate) fn wrong_restore(code: Option<i32>, taken: &Files, changed: &Files, n
 fn files(dir: &Path) -> Files {
     let mut found = Files::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let link = std::fs::read_link(entry.path()).map(|target| target.into_os_string().into_encoded_bytes());
         // Gone meanwhile, if the lease is.
-        if let Ok(text) = std::fs::read(entry.path()) {
+        if let Ok(text) = link.or_else(|_| std::fs::read(entry.path())) {
             found.insert(entry.file_name().into(), text);
         }
     }
