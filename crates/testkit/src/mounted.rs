@@ -65,6 +65,13 @@ impl Mounted {
         Self::new("overlay", &format!("mkdir lower upper work; {prepare} {mount}"))
     }
 
+    /// What is in its directory, the image above all, stays when this is dropped; it isn't mounted any longer then.
+    #[must_use]
+    pub fn keep(mut self) -> Self {
+        self.dir.disable_cleanup(true);
+        self
+    }
+
     /// Its root.
     pub fn at(&self) -> PathBuf {
         self.dir.path().join("at")

@@ -17,12 +17,15 @@ use lokt_testkit::swarm::{put, wait_until};
 use rustix::process::Signal;
 
 use crate::ours::ours;
+use crate::report::MOUNTED_AGAIN;
 use crate::roll::Roll;
 use crate::scene::Scene;
 use crate::traffic::{LOAD, Traffic};
 use crate::validate::Check;
 use crate::worker::snapshots::{Files, wrong_restore};
 
+/// A run of so many seconds fails as soon as everything is prepared.
+pub(crate) const FAILS_AT_ONCE: u64 = 0;
 /// A run is under way, or is gone, long before that.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A process that got a signal is gone before that.
@@ -40,6 +43,7 @@ pub(crate) fn check(scene: &Scene, seed: u64) -> Vec<Check> {
         Check::new("a restore that gives something else is told", restoring()),
         Check::new("what is found is told with its history", judging(&dir)),
         Check::new("what a run starts beside it ends with it", outliving()),
+        Check::new("a run that fails keeps its disk, and says how to get at it", failing(seed)),
         Check::new("a run that is ended leaves nothing behind", ending(seed)),
     ]
 }
@@ -186,6 +190,39 @@ fn place_of(run: &mut Child) -> Option<PathBuf> {
         let _ = sender.send(stdout.lines().map_while(Result::ok).find_map(place));
     });
     said.recv_timeout(PATIENCE).ok().flatten()
+}
+
+/// What a run is that fails at once: something is on its disk, nothing is judged.
+pub(crate) fn fail(dir: &Path, dynamic: &str) -> bool {
+    let scene = Scene::new(dir, dynamic);
+    put(&scene.base("disk").join(PROOF.0), PROOF.1);
+    false
+}
+
+/// What is on the disk of a run that fails.
+const PROOF: (&str, &str) = ("proof", "kept\n");
+
+/// Mounts the disk of a run that failed as that says, in the mounts of this run alone.
+fn failing(seed: u64) -> Option<String> {
+    let mut command = Command::new(WITH_US[0]);
+    command.args(&WITH_US[1..]).arg(this()).args([
+        "--seconds",
+        &FAILS_AT_ONCE.to_string(),
+        "--seed",
+        &seed.to_string(),
+    ]);
+    let ended = command.stdin(Stdio::null()).output().expect("this program can be run");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let place = said.lines().find_map(|line| line.strip_prefix("in ")).map(PathBuf::from);
+    let place = place.filter(|dir| dir.starts_with(std::env::temp_dir()) && dir.join("history").is_dir());
+    // As long as the old device is there, another one would write to the same image.
+    wait_until(PATIENCE, || place.as_ref().is_none_or(|dir| !has_loop(dir)));
+    let mount = said.lines().skip_while(|line| *line != MOUNTED_AGAIN).nth(1).unwrap_or("false");
+    let script = format!("{mount} && cat \"${{0##* }}\"/{}; umount \"${{0##* }}\"", PROOF.0);
+    let looked = Command::new("sh").args(["-c", &script, mount]).output().expect("a shell can be run");
+    let left = place.is_none_or(|dir| fs::remove_dir_all(dir).is_err());
+    let well = ended.status.code() == Some(1) && looked.stdout == PROOF.1.as_bytes() && !left;
+    (!well).then(|| format!("{ended:?}, and then {looked:?}, left {left}"))
 }
 
 fn end_of(child: &mut Child) -> Option<ExitStatus> {

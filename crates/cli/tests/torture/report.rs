@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lokt_core::history::{Deed, Entry, Percentiles, figures, judge};
 
@@ -19,11 +19,25 @@ pub(crate) fn say(text: &str) {
 /// How to do it again.
 pub(crate) fn again(dir: &Path, seconds: u64, seed: u64) -> String {
     let program = "cargo test -p lokt-cli --features long --test torture --";
+    let disks = disks(dir);
     let dir = dir.display();
-    format!(
+    let mut text = format!(
         "seed {seed}; everything is kept in {dir}\nthe same choices again:\n  {program} --seconds {seconds} --seed {seed}\n\
          the same history judged again:\n  {program} --judge {dir}"
-    )
+    );
+    for disk in disks {
+        let _ = write!(text, "\n{MOUNTED_AGAIN}\n  mount -o loop {}/image {}/at", disk.display(), disk.display());
+    }
+    text
+}
+
+/// What stands before the line that mounts the disk.
+pub(crate) const MOUNTED_AGAIN: &str = "the disk that was filled, mounted again:";
+
+/// Directories with the image of a disk.
+fn disks(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.join("image").is_file()).collect()
 }
 
 /// Says something that is wrong.

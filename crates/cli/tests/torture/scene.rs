@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `history/` | what everybody did, one file for each slot of the traffic |
 //! | `main/`, `mess/`, `fenced/` | wards: each has a root, and the first a ledger and worktrees |
-//! | `.tmp…/at` | a small disk, which is one more ward with all of that |
+//! | `.tmp…/at`, `.tmp…/image` | a small disk, which is one more ward with all of that; and what it is mounted from |
 //! | `peers/` | other locks under the same load, with histories of their own |
 //! | `registers/` | what the locks protect |
 //! | `ends`, `struck` | how every command ended, and to which of them the nemesis did something |
@@ -67,7 +67,8 @@ impl Scene {
             dir,
             dynamic: dynamic.to_owned(),
             preload: moved_clock::library().to_owned(),
-            disk: Mounted::image("ext4", DISK_MB),
+            // Whoever watches over the run takes everything away, if all is well.
+            disk: Mounted::image("ext4", DISK_MB).keep(),
         };
         for ward in ["main", "disk"] {
             scene.expect(ward, &["ledger", "init"]);

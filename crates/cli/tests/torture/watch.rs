@@ -64,6 +64,7 @@ pub(crate) fn over(seconds: u64, seed: u64) -> bool {
         }
         End::ByItself(status) => {
             complain(&format!("the run ended with {status}"));
+            say(&again(&dir, seconds, seed));
             false
         }
         End::Signal(number) => {
