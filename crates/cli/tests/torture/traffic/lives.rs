@@ -12,6 +12,11 @@ use crate::scene::{BRIEF, LASTING, MESSY, NODES, WORKTREES};
 /// The longest that anybody waits in line.
 const PATIENCE_MS: u64 = 6_000;
 
+/// Some stay for longer than the leases of a second, which are renewed meanwhile.
+const BRIEFLY_OUTSTAYED_MS: u64 = 2_600;
+/// The same for the leases of two seconds.
+const OUTSTAYED_MS: u64 = 4_500;
+
 /// A kind of life, and the ward that it is lived in.
 pub(crate) struct Kind {
     /// What it does.
@@ -224,13 +229,13 @@ fn brief_guard(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {
     if let Some(patience) = patience(dice) {
         push(words, &["--timeout", &patience]);
     }
-    (vec![format!("{ward}/{name}")], 1_000, vec![format!("dwell_ms={}", 1_600)])
+    (vec![format!("{ward}/{name}")], 1_000, vec![format!("dwell_ms={BRIEFLY_OUTSTAYED_MS}")])
 }
 
 fn claim_run(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {
     let node = NODES[dice.index(NODES.len())];
     push(words, &["claim", "run", node, "--ttl", "2s"]);
-    (vec![format!("{ward}-claims/{node}")], 2_000, vec![format!("dwell_ms={}", 2_000)])
+    (vec![format!("{ward}-claims/{node}")], 2_000, vec![format!("dwell_ms={OUTSTAYED_MS}")])
 }
 
 fn lease_run(ward: &str, dice: &mut Dice, words: &mut Vec<String>, what: What, session: &Path) -> Asking {
@@ -240,7 +245,7 @@ fn lease_run(ward: &str, dice: &mut Dice, words: &mut Vec<String>, what: What, s
     let session = session.display().to_string();
     push(words, &["lease", "run", "--worktree", worktree, "--session", &session, "--skew", "0s", "--grace", "0s"]);
     push(words, &["--lease", &format!("{ttl_ms}ms"), "--timeout", &format!("{}ms", 10 + dice.below(1_500))]);
-    let mut more = vec![format!("dwell_ms={}", 1_500)];
+    let mut more = vec![format!("dwell_ms={OUTSTAYED_MS}")];
     if snapshots {
         more.push("then=snapshot".into());
     }

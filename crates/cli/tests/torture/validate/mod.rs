@@ -181,7 +181,8 @@ pub(crate) fn per_scope(entries: &[Entry]) -> BTreeMap<&str, (u64, u64)> {
     let mut table: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for entry in entries {
         match &entry.deed {
-            Deed::Entered { name, .. } => table.entry(scope(name)).or_default().0 += 1,
+            // Without a token it is somebody whose lease was renewed.
+            Deed::Entered { name, token: Some(_), .. } => table.entry(scope(name)).or_default().0 += 1,
             Deed::GaveUp { name } => table.entry(scope(name)).or_default().1 += 1,
             _ => {}
         }

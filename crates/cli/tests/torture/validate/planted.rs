@@ -17,6 +17,15 @@ pub(crate) fn check(entries: &[Entry]) -> Vec<Check> {
     let all = holds(&whole);
     let found = [
         ("a second holder", some(&all, lasted, |hold| second_holder(&whole, hold))),
+        (
+            "one beside a named lock that was renewed",
+            some(&all, renewed("main/", ""), |hold| second_holder(&whole, hold)),
+        ),
+        (
+            "one beside a claim that was renewed",
+            some(&all, renewed("", "-claims/"), |hold| second_holder(&whole, hold)),
+        ),
+        ("one beside a lease that was renewed", some(&all, renewed("", "/lease"), |hold| second_holder(&whole, hold))),
         ("a token that went back", some(&all, |hold| hold.token.is_some(), |hold| token_that_went_back(&whole, hold))),
         ("somebody who was overtaken", some(&all, waited, |hold| overtaken(&whole, hold))),
         ("an update that was lost", some(&whole, is_write, |entry| lost_update(&whole, entry))),
@@ -35,6 +44,11 @@ fn some<T>(places: &[T], suits: impl Fn(&T) -> bool, found: impl FnMut(&T) -> bo
 
 fn lasted(hold: &Hold) -> bool {
     hold.ended > hold.entered + 4
+}
+
+/// Somebody is inside once more, by a renewal. Nobody of the load enters without a token otherwise.
+fn renewed(start: &str, part: &str) -> impl Fn(&Hold) -> bool {
+    move |hold| hold.name.starts_with(start) && hold.name.contains(part) && hold.token.is_none() && lasted(hold)
 }
 
 fn waited(hold: &Hold) -> bool {

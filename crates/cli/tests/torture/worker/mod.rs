@@ -9,6 +9,7 @@ mod leases;
 mod ledger;
 mod locks;
 mod naive;
+mod renewals;
 mod section;
 pub(crate) mod snapshots;
 
@@ -172,8 +173,12 @@ impl Life {
 
     /// A while below `limit_ms`, most often a short one.
     fn dwell(&mut self, limit_ms: u64) {
+        pause(Duration::from_millis(self.some_ms(limit_ms)));
+    }
+
+    fn some_ms(&mut self, limit_ms: u64) -> u64 {
         let limit_ms = if self.dice.below(8) == 0 { limit_ms } else { limit_ms / 8 };
-        pause(Duration::from_millis(self.dice.below(limit_ms.max(1))));
+        self.dice.below(limit_ms.max(1))
     }
 
     /// A file of its own, for what commands read.

@@ -4,12 +4,18 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use lokt_core::history::Deed;
+use lokt_testkit::scribe::now_ns;
+use lokt_testkit::swarm::{now_ms, pause};
 use serde_json::Value;
 
+use super::renewals::Record;
 use super::{Life, inherited, snapshots};
 
+/// Between two looks at a record that may have been renewed.
+const LOOK_MS: u64 = 100;
 /// Digits of a register: a write of so few is one piece.
 const DIGITS: usize = 8;
 
@@ -19,6 +25,8 @@ pub(super) struct Inside {
     pub(super) lock: String,
     pub(super) token: Option<u64>,
     pub(super) until: Option<u64>,
+    /// What says until when it lasts, if that grows.
+    record: Option<Record>,
     /// The file that it protects.
     register: Option<File>,
 }
@@ -38,8 +46,7 @@ pub(super) fn run(life: &mut Life) {
     if life.word("then") == "snapshot" {
         snapshots::take(life);
     } else {
-        let limit_ms = life.number("dwell_ms");
-        life.dwell(limit_ms);
+        stay(life, &mut insides);
     }
     for (inside, seen) in insides.iter().zip(seen) {
         if let Some(register) = &inside.register {
@@ -53,11 +60,41 @@ pub(super) fn run(life: &mut Life) {
     }
 }
 
+/// Does nothing for a while. Whoever finds that its lease was renewed says so when the one before is over: from then on it is inside once more,
+/// for as long as that lasts.
+fn stay(life: &mut Life, insides: &mut [Inside]) {
+    let limit_ms = life.number("dwell_ms");
+    // What is renewed must be seen often enough.
+    let outstays = insides.iter().any(|inside| inside.record.is_some()) && life.dice.below(4) == 0;
+    let ends_ms =
+        now_ms() + if outstays { limit_ms / 2 + life.dice.below(limit_ms / 2) } else { life.some_ms(limit_ms) };
+    loop {
+        let left_ms = ends_ms.saturating_sub(now_ms()).min(LOOK_MS);
+        if left_ms == 0 {
+            return;
+        }
+        pause(Duration::from_millis(left_ms));
+        for inside in &mut *insides {
+            let Some(until) = inside.until.filter(|until| now_ns() >= *until) else { continue };
+            let Some((record, token)) = inside.record.as_ref().zip(inside.token) else { continue };
+            if let Some(end) = record.end(&life.base, token).filter(|end| *end > until) {
+                life.left(&inside.lock);
+                // Without its token, which it got once, and without a turn in the line, which it has had.
+                life.entered(&inside.lock, None, Some(end));
+                inside.until = Some(end);
+            }
+        }
+    }
+}
+
 /// By what it inherited.
 fn insides(life: &Life) -> Vec<Inside> {
     let ttl_ns = life.number("ttl_ms") * 1_000_000;
     let since_asked = (ttl_ns > 0).then(|| life.number("asked") + ttl_ns);
-    let inside = |lock: String, token: Option<u64>, until: Option<u64>| Inside { lock, token, until, register: None };
+    let inside = |lock: String, token: Option<u64>, until: Option<u64>, record: Record| {
+        let record = (ttl_ns > 0).then_some(record);
+        Inside { lock, token, until, record, register: None }
+    };
     let parsed = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{text:?} is a token"));
     let token = |key: &str| parsed(&inherited(key).unwrap_or_default());
     if let Some(names) = inherited("LOKT_NAME") {
@@ -66,17 +103,19 @@ fn insides(life: &Life) -> Vec<Inside> {
         assert_eq!(names.split(',').count(), tokens.len(), "each name has a token");
         let until = |name: &str, token: Option<u64>| (ttl_ns > 0).then(|| lease_end(&life.base, name, token));
         let names = names.split(',').zip(tokens);
-        names.map(|(name, token)| inside(life.lock(name), token, until(name, token))).collect()
+        let of_name = |(name, token)| inside(life.lock(name), token, until(name, token), Record::Lock(name.into()));
+        names.map(of_name).collect()
     } else if let Some(node) = inherited("LOKT_CLAIM_NODE") {
         let lock = format!("{}-claims/{node}", life.word("ward"));
-        vec![inside(lock, Some(token("LOKT_CLAIM_TOKEN")), since_asked)]
+        vec![inside(lock, Some(token("LOKT_CLAIM_TOKEN")), since_asked, Record::Claim)]
     } else if let Some(worktree) = inherited("LOKT_LEASE_WORKTREE") {
         let lock = format!("{}-{worktree}/lease", life.word("ward"));
-        vec![inside(lock, Some(token("LOKT_LEASE_TOKEN")), since_asked)]
+        vec![inside(lock, Some(token("LOKT_LEASE_TOKEN")), since_asked, Record::Lease(worktree))]
     } else {
         let ward = life.word("ward");
         assert!(ward.starts_with("peers/") && ward != "peers/lokt", "lokt says what it lets into, in {ward}");
-        vec![inside(life.lock("x"), inherited("NAIVE_TOKEN").as_deref().map(parsed), None)]
+        let token = inherited("NAIVE_TOKEN").as_deref().map(parsed);
+        vec![Inside { lock: life.lock("x"), token, until: None, record: None, register: None }]
     }
 }
 
