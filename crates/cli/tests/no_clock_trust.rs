@@ -129,3 +129,29 @@ fn frozen_means_frozen_also_for_those_whose_clock_is_wrong() {
     assert!(over, "no-clock-trust: a freeze of a second ends after a second, wherever the clock stood");
     assert_eq!(clock.at("-1h", "b", &["lock", "short"]).code, Some(0), "no-clock-trust: what is over stays over");
 }
+
+#[test]
+fn an_error_that_passes_leaves_no_hold_to_the_wall_clock() {
+    let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+    let args = ["lock", "x", "--ttl", "5m"];
+    let mut granted = 0;
+    for call in ["open", "read", "readlink"] {
+        for nth in 1..=6 {
+            let inject = format!("inject={call}:error=EMFILE:when={nth}");
+            let trace = format!("trace={call}");
+            let traced = [&["strace", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject], &place.words(&args)[..]];
+            if place.run_words("a", &traced.concat()).code != Some(0) {
+                continue;
+            }
+            granted += 1;
+            let record = place.stored("x").expect("it was granted");
+            let which = format!("{call} {nth}: {record}");
+            assert!(record["boot_id"].is_string(), "no-clock-trust: the boot is known, {which}");
+            assert!(record["pid_ns"].is_u64(), "the pid means something, {which}");
+            assert_ne!(record["pid_start_ns"], 0, "it is told from others with that pid, {which}");
+            assert!(record["parts"]["owner"]["boottime_ms"].is_u64(), "no-clock-trust: the boot clock counts, {which}");
+            assert_eq!(place.run("a", &["unlock", "x"]).code, Some(0), "{which}");
+        }
+    }
+    assert!(granted > 6, "most of these calls aren't needed, or are made again: {granted}");
+}

@@ -26,6 +26,9 @@ use super::pid_spaces;
 /// The initial time namespace's inode: boot clocks read there mean the same to everyone who is there too.
 const TIME_NS_INITIAL: u64 = 0xEFFF_FFFA;
 
+/// So often something of `/proc` is looked at that is there and can't be read.
+const LOOKS_MAX: usize = 3;
+
 /// What one read asks for: more than `/proc` says about a process in one line.
 const PROC_BYTES_MAX: usize = 4096;
 
@@ -122,7 +125,7 @@ fn proc_view() -> ProcView {
     static VIEW: OnceLock<ProcView> = OnceLock::new();
     *VIEW.get_or_init(|| {
         let me = rustix::process::getpid().as_raw_nonzero().to_string();
-        let ours = fs::read_link("/proc/self").is_ok_and(|link| link.to_str() == Some(&me));
+        let ours = patiently(|| fs::read_link("/proc/self")).is_some_and(|link| link.to_str() == Some(&me));
         ProcView { ours, starts: has_boot_clocks() }
     })
 }
@@ -154,10 +157,31 @@ pub(super) fn process_stat(pid: i64) -> Option<ProcessStat> {
 
 /// The beginning of a file: all of it, if it is one of the small ones of `/proc`. Reading until the end would take twice as many calls.
 pub(super) fn read_once(path: &str) -> Option<Vec<u8>> {
-    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let mut bytes = Vec::with_capacity(PROC_BYTES_MAX);
-    rustix::io::read(&fd, rustix::buffer::spare_capacity(&mut bytes)).ok()?;
-    Some(bytes)
+    patiently(|| {
+        let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut bytes = Vec::with_capacity(PROC_BYTES_MAX);
+        rustix::io::read(&fd, rustix::buffer::spare_capacity(&mut bytes))?;
+        Ok(bytes)
+    })
+}
+
+/// Looks again when there was an error that may pass, such as no descriptor being left for a moment. Who takes that for a machine without
+/// `/proc` doesn't know its boot, and its holds follow the wall clock.
+fn patiently<T>(look: impl Fn() -> io::Result<T>) -> Option<T> {
+    for _ in 0..LOOKS_MAX {
+        match look() {
+            Ok(seen) => return Some(seen),
+            Err(error) if is_final(&error) => return None,
+            Err(_) => {}
+        }
+    }
+    None
+}
+
+/// It isn't there, or not ours to see.
+fn is_final(error: &io::Error) -> bool {
+    let gone = Errno::from_io_error(error) == Some(Errno::SRCH);
+    gone || matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
 }
 
 /// Is there such a process, and has it not ended? A zombie has: its descriptor can be read.
@@ -199,7 +223,7 @@ pub(super) fn namespace_of(outer: i64) -> Option<u64> {
 
 /// The inode of a namespace.
 fn namespace_at(path: &str, kind: &str) -> Option<u64> {
-    namespace_in(fs::read_link(path).ok()?.to_str()?, kind)
+    namespace_in(patiently(|| fs::read_link(path))?.to_str()?, kind)
 }
 
 #[cfg(test)]
