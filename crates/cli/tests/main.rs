@@ -112,6 +112,7 @@ mod status;
 mod status_table;
 mod token_order;
 mod torture_cmd;
+mod torture_cmd_ended;
 mod torture_options;
 mod under_load;
 mod unlock;
