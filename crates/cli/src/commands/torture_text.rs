@@ -89,7 +89,7 @@ impl fmt::Display for Told<'_> {
         row(f, "late writes", format!("{} taken, {} refused", broken.late_writes, updates.refused))?;
         row(f, "token order", format!("{} wrong", broken.tokens))?;
         row(f, "line", format!("{} out of turn", broken.out_of_turn))?;
-        let was_asked = ordeal.asked_again || broken.stuck > 0;
+        let was_asked = ordeal.afterwards.asked || broken.stuck > 0;
         row(f, "stuck", if was_asked { broken.stuck.to_string() } else { "-".to_owned() })?;
         row(f, "waiting", percentiles(&figures.wait))?;
         row(f, "handing on", percentiles(&figures.hand_over))?;

@@ -34,7 +34,7 @@ use crate::wait::Alarm;
 use dice::Dice;
 use round::{MEND, Round};
 
-pub use ordeal::{Blows, Broken, Ordeal, Updates};
+pub use ordeal::{Afterwards, Blows, Broken, Ordeal, Updates};
 pub use worker::{Orders, work};
 
 /// How long a round is at most.

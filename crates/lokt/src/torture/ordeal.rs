@@ -61,6 +61,15 @@ pub struct Blows {
     pub stopped: u64,
 }
 
+/// What was looked at when nobody was left.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Afterwards {
+    /// Every lock was asked for, at least once.
+    pub asked: bool,
+    /// Every number was read.
+    pub read: bool,
+}
+
 /// What came of a torture.
 #[derive(Debug)]
 pub struct Ordeal {
@@ -82,10 +91,8 @@ pub struct Ordeal {
     pub kept: Option<PathBuf>,
     /// Directories that can be deleted: of earlier ones that were killed, or its own where it could not be removed.
     pub left_over: Vec<PathBuf>,
-    /// Every lock was asked for when nobody was left, at least once.
-    pub asked_again: bool,
-    /// Every number was read when nobody was left.
-    pub read_again: bool,
+    /// What was looked at when nobody was left.
+    pub afterwards: Afterwards,
     /// No process is left of the last round.
     pub(super) all_are_gone: bool,
     measured: Measured,
@@ -110,8 +117,7 @@ impl Ordeal {
             blows: Blows::default(),
             kept,
             left_over,
-            asked_again: false,
-            read_again: false,
+            afterwards: Afterwards::default(),
             all_are_gone: true,
             stuck: BTreeMap::new(),
             measured: Measured::default(),
@@ -133,8 +139,8 @@ impl Ordeal {
             (self.blows.stopped > 0, "stops"),
             (self.figures().hand_offs > 0, "hand-overs"),
             (late_writes > 0, "late writes"),
-            (self.asked_again, "asking when all are gone"),
-            (self.read_again, "reading when all are gone"),
+            (self.afterwards.asked, "asking when all are gone"),
+            (self.afterwards.read, "reading when all are gone"),
         ];
         tried.into_iter().filter(|(was_tried, _)| !was_tried).map(|(_, what)| what).collect()
     }
@@ -157,7 +163,7 @@ impl Ordeal {
         let sentences: Vec<&String> = asked.stuck.values().collect();
         self.broken.stuck += told(&mut self.broken.told, &sentences);
         self.stuck.extend(asked.stuck);
-        self.asked_again |= !asked.interrupted;
+        self.afterwards.asked |= !asked.interrupted;
         self.interrupted |= asked.interrupted;
         Ok(asked.interrupted)
     }
@@ -168,7 +174,7 @@ impl Ordeal {
         if self.all_are_gone {
             let lost = aftermath::compare(places, &self.made_max)?;
             self.broken.lost_updates += told(&mut self.broken.told, &lost);
-            self.read_again = !self.made_max.is_empty();
+            self.afterwards.read = !self.made_max.is_empty();
         }
         Ok(())
     }
@@ -279,7 +285,7 @@ mod tests {
         ordeal.judge(&[entry(20, overslept), entry(21, late(true))], Vec::new());
         assert_eq!((ordeal.broken.late_writes, ordeal.broken.count()), (1, 1), "{:?}", ordeal.broken);
         ordeal.count(Blows { killed: 1, stopped: 1 });
-        (ordeal.asked_again, ordeal.read_again) = (true, true);
+        ordeal.afterwards = Afterwards { asked: true, read: true };
         assert_eq!(ordeal.untried(), ["hand-overs"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use lokt_core::decide::Terms;
@@ -225,7 +226,7 @@ fn whoever_takes_long_to_die_keeps_nobody_waiting_and_is_waited_for_once() {
     let at = Cell::new(NEVER);
     let worker = |_: &Path, orders: &Orders| {
         // Before anybody is hit there are two of them.
-        while tracers.pids().len() < 2.min(orders.who as usize - 1) {
+        while (tracers.pids().len() as u64) < 2.min(orders.who - 1) {
             std::thread::park_timeout(Duration::from_millis(1));
         }
         if orders.who == 6 {
@@ -300,7 +301,7 @@ fn crash_frees_a_lock_that_nobody_can_have_any_more_is_stuck() {
     assert!(told[1].starts_with("hot: stuck: ") && told[1].ends_with(": somebody holds it"), "{told:?}");
     let innocent = |_: &Path, orders: &Orders| enters(orders);
     let ordeal = tortured(BRIEF, &innocent, &Cell::new(NEVER)).expect("nothing is stuck");
-    assert!(ordeal.broken.count() == 0 && ordeal.asked_again, "{ordeal:?}");
+    assert!(ordeal.broken.count() == 0 && ordeal.afterwards.asked, "{ordeal:?}");
 }
 
 #[test]
@@ -316,13 +317,14 @@ fn what_the_last_of_all_wrote_is_compared_with_the_disk() {
     for (on_disk, lost) in [(Some("3"), 0), (Some("4"), 0), (Some("2"), 1), (Some(""), 1), (Some("no"), 1), (None, 1)] {
         let worker = |arena: &Path, orders: &Orders| {
             if let Some(text) = on_disk {
-                std::fs::write(arena.join("count-hot"), text).expect("it is there");
+                let mut file = File::create(arena.join("count-hot")).expect("it is there");
+                file.write_all(text.as_bytes()).expect("there is room");
             }
             told(orders, orders.who)
         };
         let ordeal = tortured(BRIEF, &worker, &Cell::new(NEVER)).expect("nobody erred");
         assert_eq!(ordeal.broken.lost_updates, lost, "three were made, and {on_disk:?} is there: {ordeal:?}");
-        assert!(ordeal.read_again, "it was read");
+        assert!(ordeal.afterwards.read, "it was read");
         let told =
             ordeal.broken.told.first().is_none_or(|told| told.contains("made it 3 by ") && told.contains("in the end"));
         assert!(told, "{ordeal:?}");

@@ -278,7 +278,7 @@ impl<'a> Worker<'a> {
         let counter = Counter::of(self.arena, &register);
         let seen = counter.read().map_err(|error| Error::io("read", counter.path(), error))?;
         match oversleeps {
-            Some(entered) => self.sleep_until(entered + LEASE_NS + LEASE_NS / 5),
+            Some(entered) => sleep_until(entered + LEASE_NS + LEASE_NS / 5),
             None => self.pause(INSIDE_US),
         }
         let made = seen + 1;
@@ -296,12 +296,6 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
-    fn sleep_until(&self, moment: u64) {
-        while let Some(left) = moment.checked_sub(monotonic_ns()).filter(|left| *left > 0) {
-            thread::park_timeout(Duration::from_nanos(left));
-        }
-    }
-
     fn prepare(&self, number: u64) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.scratch)?;
         file.write_all(format!("{number}\n").as_bytes())
@@ -309,6 +303,12 @@ impl<'a> Worker<'a> {
 
     fn pause(&mut self, us_max: u64) {
         thread::park_timeout(Duration::from_micros(self.dice.below(us_max)));
+    }
+}
+
+fn sleep_until(moment: u64) {
+    while let Some(left) = moment.checked_sub(monotonic_ns()).filter(|left| *left > 0) {
+        thread::park_timeout(Duration::from_nanos(left));
     }
 }
 

@@ -45,12 +45,7 @@ pub fn late_writes(entries: &[Entry]) -> Vec<LateWrite> {
             Deed::Wrote { register, token: Some(token), made, taken: true, .. } => {
                 if let Some((over, name)) = overslept.get(&(entry.who, *token)) {
                     let write = Write { who: entry.who, at: entry.at, token: Some(*token), made: *made };
-                    found.push(LateWrite {
-                        register: register.to_string(),
-                        name: (*name).to_string(),
-                        over: *over,
-                        write,
-                    });
+                    found.push(LateWrite { register: register.clone(), name: (*name).to_string(), over: *over, write });
                 }
             }
             _ => {}
