@@ -79,11 +79,11 @@ impl AsFd for Herd {
 
 impl Beast {
     pub(crate) fn stop(&self) -> io::Result<()> {
-        Ok(pidfd_send_signal(&self.fd, Signal::STOP)?)
+        self.signal(Signal::STOP)
     }
 
     pub(crate) fn go_on(&self) -> io::Result<()> {
-        Ok(pidfd_send_signal(&self.fd, Signal::CONT)?)
+        self.signal(Signal::CONT)
     }
 
     /// Has it ended? Then how.
@@ -93,7 +93,12 @@ impl Beast {
 
     /// Kills it. Its end comes when it comes.
     pub(crate) fn kill(&self) -> io::Result<()> {
-        match pidfd_send_signal(&self.fd, Signal::KILL) {
+        self.signal(Signal::KILL)
+    }
+
+    /// One that has ended by itself just now needs none.
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        match pidfd_send_signal(&self.fd, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -117,4 +122,20 @@ pub(crate) fn die_with_the_parent() -> io::Result<()> {
 pub(crate) fn tell(line: &str) -> io::Result<()> {
     let written = retry_on_intr(|| rustix::io::write(stdout(), line.as_bytes()))?;
     if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its end may come between a look at it and a signal.
+    #[test]
+    fn whoever_has_ended_by_itself_may_be_stopped_continued_and_killed() {
+        let mut beast = Herd::new().and_then(|herd| herd.start(Command::new("true"))).expect("it starts");
+        assert!(beast.child.wait().expect("it is our child").success());
+        for signalled in [beast.stop(), beast.go_on(), beast.kill()] {
+            assert!(signalled.is_ok(), "that is no error: {signalled:?}");
+        }
+        assert!(beast.ended().expect("it is our child").is_some());
+    }
 }

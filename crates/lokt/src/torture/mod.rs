@@ -75,6 +75,9 @@ impl Torture<'_> {
     /// Does it. `alarm` ends it early; `tell` hears how it goes on.
     pub fn run(&self, alarm: &mut dyn Alarm, tell: &mut dyn FnMut(Tidings)) -> Result<Ordeal, Error> {
         let cant = |attempt: &str, error| Error::io(attempt, self.dir, error).hint(NEEDS);
+        if self.procs < 2 {
+            return Err(Error::new(ErrorKind::BadName, format!("{} processes fight with nobody", self.procs)));
+        }
         let dir = std::fs::canonicalize(self.dir).map_err(|error| cant("find", error))?;
         let bits = Linux.random().map_err(|error| cant("get random bits for", error))?;
         let mut arena = Arena::make(&dir, bits, self.keep).map_err(|error| cant("make a directory in", error))?;

@@ -53,6 +53,20 @@ fn tortured_in(
     torture.run(&mut Late { readable, at: alarm_at, again: None }, &mut |_| {})
 }
 
+#[test]
+fn nobody_fights_alone() {
+    for procs in [0, 1] {
+        let (dir, rival) = (tempfile::tempdir().expect("temp"), &|_: &Path| Command::new("true"));
+        let (dir, time, worker) = (dir.path(), Duration::from_secs(1), &|_: &Path, _: &Orders| shell("exit 1"));
+        let torture =
+            Torture { dir, also: None, procs, time, seed: 1, keep: false, without_locks: false, worker, rival };
+        let readable = File::open("/dev/zero").expect("it is always there");
+        let never = Cell::new(u64::MAX);
+        let done = torture.run(&mut Late { readable, at: &never, again: None }, &mut |_| {});
+        assert!(done.is_err_and(|error| error.to_string().contains("fight with nobody")), "{procs} processes");
+    }
+}
+
 /// A process of the shell.
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
