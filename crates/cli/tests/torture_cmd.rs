@@ -340,7 +340,8 @@ fn one_whose_root_is_deleted_ends_soon_and_says_where_the_rest_is_kept() {
     let kept = format!("; what was told by then is kept in {}", arena.display());
     assert!(json["hint"].as_str().is_some_and(|text| text.ends_with(&kept)), "{kept:?} {json}");
     let (pauses, errors) = pauses_after_errors(&arena);
-    assert!(errors > 30 && pauses > errors / 2, "whoever errs pauses before it asks again: {pauses} of {errors}");
+    // Whoever was killed and replaced meanwhile errs before it asks; those aren't counted.
+    assert!(errors > 3 && pauses > errors / 2, "whoever errs pauses before it asks again: {pauses} of {errors}");
     assert_eq!(processes_in(dir.path()), Vec::<PathBuf>::new(), "no process is left");
 }
 

@@ -117,8 +117,11 @@ fn any_hash(algos: &'static [&'static str]) -> impl Strategy<Value = Hash> {
 /// With what must be escaped.
 const TEXT: &str = "[<>&\u{2028}\u{2029}\"\\\\\\PC\\n\\t\u{1}]{1,12}";
 
+/// As far as whole numbers are told apart by what is hashed: as Go's doubles.
+const COUNT: std::ops::Range<u64> = 0..Fence::LIMIT;
+
 fn any_risk() -> impl Strategy<Value = Risk> {
-    (prop::collection::vec(TEXT, 0..3), any::<u64>())
+    (prop::collection::vec(TEXT, 0..3), COUNT)
         .prop_map(|(changed, changed_count)| Risk { changed, changed_count })
 }
 
@@ -126,10 +129,10 @@ fn any_risk() -> impl Strategy<Value = Risk> {
 pub(crate) fn any_descriptor() -> impl Strategy<Value = Descriptor> {
     let schema = prop::sample::select(vec![Schema::Lokt, Schema::Spec, Schema::Code]);
     let names = (any_id(), prop::option::of(any_id()), TEXT, prop::option::of(TEXT), TEXT, ".{0,8}");
-    let counts = (prop::option::of(any::<u64>()), prop::option::of(any::<u64>()), any::<u64>());
+    let counts = (prop::option::of(COUNT), prop::option::of(COUNT), COUNT);
     let skipped = (".{0,8}", TEXT).prop_map(|(path, kind)| Skipped { path, kind });
     let own = (prop::option::of(any_risk()), counts, prop::collection::vec(skipped, 0..3), any::<bool>());
-    let token = prop::option::of(1..u64::MAX);
+    let token = prop::option::of(1..Fence::LIMIT);
     let rest = (any_moment(), any::<bool>(), token, any_hash(&["blake3", "sha256", "other"]));
     (schema, names, own, rest).prop_map(|(schema, names, own, (created_at, is_quiesced, token, root_hash))| {
         let (id, parent, worktree, note, engine, integrity_state) = names;
