@@ -106,6 +106,21 @@ fn grants_that_were_counted_too_far_leave_links_that_can_be_read() {
 }
 
 #[test]
+fn a_log_without_one_good_line_leaves_links_that_can_be_read() {
+    for log in ["rubbish\n", "rubbish\nand more\n{}\n"] {
+        let scene = Scene::new();
+        scene.audit.plant("audit.jsonl", log.as_bytes());
+        scene.audit.plant("audit.head", b"rubbish");
+        let main = scene.main(somebody("alice", 1));
+        take(&main, &session(1));
+        let kept = main.renew(&session(1)).expect("no accident").value;
+        assert!(matches!(kept, Keeping::Renewed(_)), "its own holder can read it: {kept:?}");
+        let again = main.renew(&session(1)).expect("no accident").value;
+        assert!(matches!(again, Keeping::Renewed(_)), "and once more: {again:?}");
+    }
+}
+
+#[test]
 fn a_receipt_that_cannot_be_written_is_not_said_to_be_mended() {
     let scene = Scene::new();
     let main = scene.main(somebody("alice", 1));

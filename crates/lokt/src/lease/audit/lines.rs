@@ -37,7 +37,15 @@ impl From<&Head> for Place {
 
 impl Place {
     pub(super) fn anchor(&self, logged: u64, boot_id: Option<String>) -> Anchor {
+        if !self.has_good_line() {
+            return Anchor { logged, boot_id, ..Anchor::default() };
+        }
         Anchor { count: self.count, hash: self.hash.clone(), size: self.size, logged, boot_id }
+    }
+
+    /// Is there a line before it that the next one can follow? Rubbish has no hash: nothing can be said of it that could be checked.
+    pub(super) fn has_good_line(&self) -> bool {
+        !self.hash.is_empty()
     }
 }
 

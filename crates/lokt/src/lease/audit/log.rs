@@ -70,7 +70,7 @@ impl<'r> Log<'r> {
             settle(&mut log, head.as_ref())?;
             // From now on there is a head of this boot, before any link says what the log is: one that is missing was taken away. And what the
             // power left of a line that nobody makes anew would be somebody's doing: it goes.
-            if log.end.count > 0 {
+            if log.end.has_good_line() {
                 log.make_ready().and_then(|()| log.write_head()).map_err(|error| Closed::io("written", &error))?;
             }
         }
