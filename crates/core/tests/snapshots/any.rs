@@ -121,8 +121,7 @@ const TEXT: &str = "[<>&\u{2028}\u{2029}\"\\\\\\PC\\n\\t\u{1}]{1,12}";
 const COUNT: std::ops::Range<u64> = 0..Fence::LIMIT;
 
 fn any_risk() -> impl Strategy<Value = Risk> {
-    (prop::collection::vec(TEXT, 0..3), COUNT)
-        .prop_map(|(changed, changed_count)| Risk { changed, changed_count })
+    (prop::collection::vec(TEXT, 0..3), COUNT).prop_map(|(changed, changed_count)| Risk { changed, changed_count })
 }
 
 /// A descriptor in any schema, with what that can say.
