@@ -247,7 +247,8 @@ impl End {
         // Where a disk is filled, its being full is an answer; and where files are damaged or deleted, that one of them is.
         let full = self.ward == "disk" && code == 1 && self.said.contains(FULL);
         let damaged = self.ward == "mess" && code == 65 && row == Some("unlock");
-        let gone = self.ward == "mess" && code == 1 && self.said.contains("/state/") && self.said.contains(GONE);
+        // What goes with `state/` while somebody writes there is missed under the name that it should have got, too.
+        let gone = self.ward == "mess" && code == 1 && self.said.contains(GONE);
         documented || full || damaged || gone
     }
 }
