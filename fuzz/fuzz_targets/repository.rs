@@ -286,10 +286,16 @@ fn taken(worktree: &Worktree, session: &Session) -> Option<u64> {
     }
 }
 
+/// Has somebody who looked through the log something to say about it?
+fn is_doubted(repo: &Repository) -> bool {
+    repo.verify_audit().is_ok_and(|said| !said.warnings.is_empty())
+}
+
 /// Every lease is taken, kept and ended, by one and then by the other.
 fn takes(one: &Repository, other: &Repository, disks: Disks<'_>, tokens: &mut BTreeMap<LockName, u64>) {
     let is_sound = |repo: &Repository| repo.verify_audit().is_ok_and(|said| said.value.broken.is_none());
-    let was_sound = is_sound(one);
+    // Where something may have been lost with the power, what comes next may show that it wasn't the power.
+    let was_sound = is_sound(one) && !is_doubted(one);
     for name in ["main", "w"].map(|name| LockName::new(name).expect("a good name")) {
         let (Ok(Some(mine)), Ok(Some(theirs))) = (one.worktree(&name), other.worktree(&name)) else { continue };
         let (me, them) = (session(2), session(3));
