@@ -20,7 +20,7 @@ use lokt::repo::Repository;
 use lokt::snapshot::{Catalog, GcWish, LATEST, SnapshotId};
 use lokt::tree::{Control, Known, Silent};
 use lokt::{Isolation, LeasePolicy, LockName, Patience, Retention, Session};
-use lokt_core::lease::audit::Event;
+use lokt_core::lease::audit::{Event, Head as LogHead};
 use lokt_core::lease::slot::{Base, Slot, tag};
 use lokt_testkit::machine::{FakeMachine, somebody};
 use lokt_testkit::mem_disk::MemDisk;
@@ -291,11 +291,17 @@ fn is_doubted(repo: &Repository) -> bool {
     repo.verify_audit().is_ok_and(|said| !said.warnings.is_empty())
 }
 
+/// Does the log end where the last command left it, as its head says? Otherwise the next one counts from somewhere else.
+fn ends_where_its_head_says(audit: &MemDisk) -> bool {
+    let head = audit.peek("audit.head").and_then(|head| LogHead::parse(&head));
+    head.is_none_or(|head| audit.peek("audit.jsonl").is_some_and(|log| log.len() as u64 == head.size))
+}
+
 /// Every lease is taken, kept and ended, by one and then by the other.
 fn takes(one: &Repository, other: &Repository, disks: Disks<'_>, tokens: &mut BTreeMap<LockName, u64>) {
     let is_sound = |repo: &Repository| repo.verify_audit().is_ok_and(|said| said.value.broken.is_none());
     // Where something may have been lost with the power, what comes next may show that it wasn't the power.
-    let was_sound = is_sound(one) && !is_doubted(one);
+    let was_sound = is_sound(one) && !is_doubted(one) && ends_where_its_head_says(disks.1);
     for name in ["main", "w"].map(|name| LockName::new(name).expect("a good name")) {
         let (Ok(Some(mine)), Ok(Some(theirs))) = (one.worktree(&name), other.worktree(&name)) else { continue };
         let (me, them) = (session(2), session(3));
