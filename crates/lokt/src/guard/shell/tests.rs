@@ -11,8 +11,8 @@ use super::*;
 use crate::sys::machine::Linux;
 use crate::sys::spawn::spawn;
 
-/// A hold at which a look takes as long as Ctrl-C takes to end the command: after the guard has looked for signals, and before it looks for the
-/// command's end.
+/// A hold at which a look takes as long as a signal to both takes to end the command: after the guard has looked for signals, and before it looks
+/// for the command's end. Not Ctrl-C's: whatever runs in the background of a script ignores that one.
 struct Ctrl(Pid);
 
 impl Minded for Ctrl {
@@ -25,10 +25,10 @@ impl Minded for Ctrl {
     }
 
     fn look(&self) -> Outcome {
-        kill_process(self.0, Signal::INT).expect("it is our child");
+        kill_process(self.0, Signal::TERM).expect("it is our child");
         waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("it is our child");
         // Only to this thread: the other tests have others.
-        raise(signal::Signal::SIGINT).expect("it is a signal");
+        raise(signal::Signal::SIGTERM).expect("it is a signal");
         Outcome::Kept { late_ms: None }
     }
 }
@@ -70,13 +70,13 @@ fn interrupted(until_all: bool) -> (u8, Option<i32>, Vec<Warning>) {
 #[test]
 fn an_interrupt_just_before_the_command_is_reaped_is_the_end_of_both() {
     let (code, ended_by, told) = interrupted(false);
-    assert_eq!((code, ended_by), (130, Some(2)), "a loop around the guard would go on");
+    assert_eq!((code, ended_by), (143, Some(15)), "a loop around the guard would go on");
     assert_eq!(told, []);
 }
 
 #[test]
 fn what_ended_the_command_does_not_end_the_wait_for_what_it_left_behind() {
     let (code, ended_by, told) = interrupted(true);
-    assert_eq!((code, ended_by), (130, Some(2)), "a loop around the guard would go on");
-    assert_eq!(told, [], "it was one Ctrl-C, not two");
+    assert_eq!((code, ended_by), (143, Some(15)), "a loop around the guard would go on");
+    assert_eq!(told, [], "it was one signal, not two");
 }
