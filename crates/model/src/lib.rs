@@ -7,4 +7,8 @@ pub mod chain;
 pub mod ledger;
 pub mod line;
 pub mod named;
+mod protocol;
 mod run;
+
+pub use protocol::Protocol;
+pub use run::{Survey, Trail};

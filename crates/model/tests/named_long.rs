@@ -1,19 +1,10 @@
 //! The promises of named locks, in every state within bounds that take about a minute. `cargo run -p lokt-model -- --large` goes further.
 
-use std::collections::BTreeSet;
-use std::io::{self, Write};
+use lokt_model::named::{Bounds, Named};
 
-use lokt_model::named::{Bounds, Named, survey};
-use lokt_testkit::tally::{self, Trial};
+use crate::common::all_promises_hold;
 
 #[test]
 fn all_promises_hold_through_kills_deletes_leases_and_a_power_cut() {
-    let bounds = Bounds::USUAL[0];
-    let survey = survey(Named::new(bounds), 2);
-    tally::add(Trial::State, survey.states);
-    // Past the test's own capture: the number of states is what this test is asked for.
-    writeln!(io::stdout(), "{bounds}: {survey}").expect("stdout is open");
-    assert!(survey.complete, "every state was looked at");
-    assert_eq!(survey.broken, BTreeSet::new(), "a promise is broken; `hunt` shows how");
-    assert!(survey.states > 1_000_000, "the model has become trivial: {survey}");
+    all_promises_hold(Named::new(Bounds::USUAL[0]), 1_000_000);
 }

@@ -36,10 +36,12 @@ mod state;
 mod step;
 mod truth;
 
+use std::fmt::Display;
+
 use stateright::{Model, Property};
 
-use crate::run;
-pub use crate::run::Survey;
+use crate::protocol::Protocol;
+use crate::run::{self, Survey};
 pub use action::Action;
 pub use bounds::{Beginning, Bounds, Clocks};
 pub use disk::{Base, Disk, File, Kind, Record, Renewal, Slot, Staged};
@@ -67,9 +69,6 @@ const LEASE: u8 = 2;
 /// How many more ticks others wait.
 const GRACE: u8 = 1;
 
-/// A shortest way to a broken promise.
-pub type Trail = run::Trail<Action>;
-
 /// The model: how far, and with which mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leases {
@@ -85,12 +84,6 @@ impl Leases {
     /// The protocol as it is.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, flaw: Flaw::None, symmetric: false }
-    }
-
-    /// With a mistake.
-    #[must_use]
-    pub fn with_flaw(self, flaw: Flaw) -> Self {
-        Self { flaw, ..self }
     }
 
     /// Of which session a client is.
@@ -186,12 +179,23 @@ impl Model for Leases {
     }
 }
 
-/// Goes through every state on that many threads.
-pub fn survey(model: Leases, threads: usize) -> Survey {
-    run::survey(Leases { symmetric: true, ..model }, &run::Way::Broad, threads)
-}
+impl Protocol for Leases {
+    type Flaw = Flaw;
+    const FLAWS: &'static [(Flaw, &'static str)] = &Flaw::ALL;
 
-/// Looks for a shortest way to a state that breaks `promise`; `None` if there is none within the bounds.
-pub fn hunt(model: Leases, promise: &'static str) -> Option<Trail> {
-    run::hunt(model, promise)
+    fn called(flaw: Flaw) -> &'static str {
+        flaw.as_str()
+    }
+
+    fn with_flaw(flaw: Flaw) -> Self {
+        Self { flaw, ..Self::new(flaw.bounds()) }
+    }
+
+    fn bounds(&self) -> impl Display {
+        self.bounds
+    }
+
+    fn survey(self, threads: usize) -> Survey {
+        run::survey(Self { symmetric: true, ..self }, &run::Way::Broad, threads)
+    }
 }

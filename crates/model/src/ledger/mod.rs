@@ -59,10 +59,12 @@ mod step;
 mod truth;
 mod witness;
 
+use std::fmt::Display;
+
 use stateright::{Model, Property};
 
-use crate::run;
-pub use crate::run::Survey;
+use crate::protocol::Protocol;
+use crate::run::{self, Survey};
 pub use action::Action;
 pub use bounds::{Bounds, Claims, Limit};
 pub use disk::{Disk, Event, Fold, Form, Hint, Inode, Lock, Owner};
@@ -94,9 +96,6 @@ pub const NEXT_WORKS: &str = "next-works";
 /// At most that many of ours are under way.
 const AT_A_TIME: usize = 2;
 
-/// A shortest way to a broken promise.
-pub type Trail = run::Trail<Action>;
-
 /// The model: how far, and with which mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appends {
@@ -112,12 +111,6 @@ impl Appends {
     /// The protocol as it is.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, flaw: Flaw::None, witnesses: false }
-    }
-
-    /// With a mistake.
-    #[must_use]
-    pub fn with_flaw(self, flaw: Flaw) -> Self {
-        Self { flaw, ..self }
     }
 
     /// With a look at what is reached.
@@ -234,12 +227,23 @@ impl Model for Appends {
     }
 }
 
-/// Goes through every state on that many threads.
-pub fn survey(model: Appends, threads: usize) -> Survey {
-    run::survey(model, &run::Way::Broad, threads)
-}
+impl Protocol for Appends {
+    type Flaw = Flaw;
+    const FLAWS: &'static [(Flaw, &'static str)] = &Flaw::ALL;
 
-/// Looks for a shortest way to a state that breaks `promise`; `None` if there is none within the bounds.
-pub fn hunt(model: Appends, promise: &'static str) -> Option<Trail> {
-    run::hunt(model, promise)
+    fn called(flaw: Flaw) -> &'static str {
+        flaw.as_str()
+    }
+
+    fn with_flaw(flaw: Flaw) -> Self {
+        Self { flaw, ..Self::new(flaw.bounds()) }
+    }
+
+    fn bounds(&self) -> impl Display {
+        self.bounds
+    }
+
+    fn survey(self, threads: usize) -> Survey {
+        run::survey(self, &run::Way::Broad, threads)
+    }
 }

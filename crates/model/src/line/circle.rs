@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use stateright::Model;
 
 use super::state::State;
-use super::{Action, Queue, Trail};
+use super::{Action, Queue};
+use crate::run::Trail;
 
 /// A state on a walk by own steps alone.
 #[derive(Clone, Copy, PartialEq)]
@@ -28,7 +29,7 @@ struct Stop {
 }
 
 /// Looks in every state for own steps of the processes that lead back to it: nobody would ever sleep. The trail is the circle.
-pub(super) fn circle(model: Queue) -> Option<Trail> {
+pub(super) fn circle(model: Queue) -> Option<Trail<Action>> {
     let mut marks = HashMap::new();
     let mut todo = model.init_states();
     while let Some(start) = todo.pop() {

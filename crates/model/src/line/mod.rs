@@ -52,10 +52,12 @@ mod step;
 mod truth;
 mod witness;
 
+use std::fmt::Display;
+
 use stateright::{Model, Property};
 
-use crate::run;
-pub use crate::run::Survey;
+use crate::protocol::Protocol;
+use crate::run::{self, Survey, Trail};
 pub use action::Action;
 pub use bounds::{Bounds, Stops};
 pub use flaw::Flaw;
@@ -76,9 +78,6 @@ pub const NO_ENDLESS_WAIT: &str = "no-endless-wait";
 /// No process looks, finds no reason to sleep, and looks again, for as long as nothing else happens.
 pub const COMES_TO_REST: &str = "comes-to-rest";
 
-/// A shortest way to a broken promise.
-pub type Trail = run::Trail<Action>;
-
 /// The model: how far, and with which mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
@@ -94,12 +93,6 @@ impl Queue {
     /// The protocol as it is.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, flaw: Flaw::None, witnesses: false }
-    }
-
-    /// With a mistake.
-    #[must_use]
-    pub fn with_flaw(self, flaw: Flaw) -> Self {
-        Self { flaw, ..self }
     }
 
     /// With a look at what is reached.
@@ -249,13 +242,28 @@ impl Model for Queue {
     }
 }
 
-/// Goes through every state on that many threads.
-pub fn survey(model: Queue, threads: usize) -> Survey {
-    run::survey(model, &run::Way::Broad, threads)
-}
+impl Protocol for Queue {
+    type Flaw = Flaw;
+    const FLAWS: &'static [(Flaw, &'static str)] = &Flaw::ALL;
 
-/// Looks for a shortest way to a state that breaks `promise`, or for any circle of steps if that is what breaks it; `None` if there is
-/// none within the bounds.
-pub fn hunt(model: Queue, promise: &'static str) -> Option<Trail> {
-    if promise == COMES_TO_REST { circle::circle(model) } else { run::hunt(model, promise) }
+    fn called(flaw: Flaw) -> &'static str {
+        flaw.as_str()
+    }
+
+    fn with_flaw(flaw: Flaw) -> Self {
+        Self { flaw, ..Self::new(flaw.bounds()) }
+    }
+
+    fn bounds(&self) -> impl Display {
+        self.bounds
+    }
+
+    fn survey(self, threads: usize) -> Survey {
+        run::survey(self, &run::Way::Broad, threads)
+    }
+
+    /// The same; or any circle of steps, if that is what breaks it.
+    fn hunt(self, promise: &'static str) -> Option<Trail<Action>> {
+        if promise == COMES_TO_REST { circle::circle(self) } else { run::hunt(self, promise) }
+    }
 }

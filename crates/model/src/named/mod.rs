@@ -36,10 +36,12 @@ mod step;
 mod truth;
 mod witness;
 
+use std::fmt::Display;
+
 use stateright::{Model, Property};
 
-use crate::run;
-pub use crate::run::Survey;
+use crate::protocol::Protocol;
+use crate::run::{self, Survey};
 pub use action::Action;
 pub use bounds::Bounds;
 pub use disk::{Disk, Entry, Version};
@@ -58,9 +60,6 @@ pub const OWN_TOKEN: &str = "own-token";
 /// No hold goes on under a token that was overtaken.
 pub const NO_RETURN: &str = "no-return";
 
-/// A shortest way to a broken promise.
-pub type Trail = run::Trail<Action>;
-
 /// The model: how far, and with which mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Named {
@@ -76,12 +75,6 @@ impl Named {
     /// The protocol as it is.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, flaw: Flaw::None, witnesses: false }
-    }
-
-    /// With a mistake.
-    #[must_use]
-    pub fn with_flaw(self, flaw: Flaw) -> Self {
-        Self { flaw, ..self }
     }
 
     /// With a look at what is reached.
@@ -182,12 +175,23 @@ impl Model for Named {
     }
 }
 
-/// Goes through every state on that many threads.
-pub fn survey(model: Named, threads: usize) -> Survey {
-    run::survey(model, &run::Way::Deep(representative::representative), threads)
-}
+impl Protocol for Named {
+    type Flaw = Flaw;
+    const FLAWS: &'static [(Flaw, &'static str)] = &Flaw::ALL;
 
-/// Looks for a shortest way to a state that breaks `promise`; `None` if there is none within the bounds.
-pub fn hunt(model: Named, promise: &'static str) -> Option<Trail> {
-    run::hunt(model, promise)
+    fn called(flaw: Flaw) -> &'static str {
+        flaw.as_str()
+    }
+
+    fn with_flaw(flaw: Flaw) -> Self {
+        Self { flaw, ..Self::new(flaw.bounds()) }
+    }
+
+    fn bounds(&self) -> impl Display {
+        self.bounds
+    }
+
+    fn survey(self, threads: usize) -> Survey {
+        run::survey(self, &run::Way::Deep(representative::representative), threads)
+    }
 }
