@@ -76,17 +76,19 @@ fn stopped_at(at: usize, deed: Deed, also: Also) -> bool {
     let first = world.worktree(world.disk(), "first");
     let granted = if deed == Deed::Acquire { 0 } else { take(&first, &ours) };
     let thief = world.worktree(world.disk(), "thief");
-    let stolen: Arc<Mutex<(usize, Option<Theft>)>> = Arc::default();
+    // How many calls it has made, once it is at it.
+    let stolen: Arc<Mutex<(Option<usize>, Option<Theft>)>> = Arc::default();
+    let before = links(&world.jvs());
     let hook = {
         let (stolen, machine, thief, theirs) = (stolen.clone(), world.machine.clone(), thief.clone(), theirs.clone());
         let (jvs, dir) = (world.jvs(), dir.clone());
         move |_: &str, _: &str| {
             let mut state = stolen.lock().expect("no panic before");
-            state.0 += 1;
-            if state.0 != at {
+            state.0 = state.0.map(|calls| calls + 1);
+            if state.0 != Some(at) {
                 return Ok(());
             }
-            let committed = links(&jvs) > usize::from(deed != Deed::Acquire);
+            let committed = links(&jvs) > before;
             machine.advance_secs(OVER_SECS);
             match also {
                 Also::Nothing => {}
@@ -112,7 +114,7 @@ fn stopped_at(at: usize, deed: Deed, also: Also) -> bool {
     };
     let slow = world.worktree(Arc::new(HookDisk::new(world.disk(), Arc::new(hook))), "first");
     // Opening it looks at the disk, too; what counts is the deed.
-    stolen.lock().expect("no panic").0 = 0;
+    stolen.lock().expect("no panic").0 = Some(0);
     let told = perform(deed, &slow, &ours, granted, &dir);
     let Some(theft) = stolen.lock().expect("no panic").1.take() else { return false };
     let what = format!("{deed:?} stopped before call {at}, {also:?}: {told:?}");
@@ -123,6 +125,10 @@ fn stopped_at(at: usize, deed: Deed, also: Also) -> bool {
     }
     if !theft.committed {
         assert_eq!(told, Told::No, "{what}");
+    }
+    // Whoever has given it back is told so, however long that takes; also when what it was read after is gone by then.
+    if deed == Deed::Release && theft.committed && matches!(also, Also::Nothing | Also::Pruned) {
+        assert_eq!(told, Told::Yes(None), "{what}: it had given it back by then");
     }
     if let Told::Yes(Some(token)) = told {
         assert!(token < theft.token, "{what}: the thief had a lease that was over, with {}", theft.token);

@@ -17,6 +17,7 @@ use lokt_core::time::Moment;
 use serde_json::{Map, Value};
 
 use super::Worktree;
+use super::audit;
 use super::chain::{Damaged, LOCKS, Links};
 use super::fences::BLOCK;
 use crate::error::{At as _, Error, ErrorKind};
@@ -220,7 +221,7 @@ impl Worktree {
             }
         }
         // Left there: what is in a hole is no longer the last, and is pruned; and we may be wrong, if we were that slow.
-        if !self.still_follows(links)? {
+        if !self.still_follows(links)? && !self.has_counted(&slot)? {
             return Ok(None);
         }
         // A grant's is synced together with its view.
@@ -246,7 +247,7 @@ impl Worktree {
     /// Is what was read still there, now that a link was added after it? Otherwise the chain went on without us, was pruned, and the number
     /// was free only for that; or it was deleted.
     fn still_follows(&self, links: &Links) -> Result<bool, Error> {
-        if self.read_base()?.is_none_or(|base| base.chain != links.base.chain) {
+        if !self.is_chain(&links.base.chain)? {
             return Ok(false);
         }
         let stamp = |path: &str| self.repo.disk.stamp(path).at("look at", &self.repo.path, path);
@@ -261,13 +262,25 @@ impl Worktree {
         })
     }
 
+    /// Did the link count, although it may be gone by now, and what it follows? Whoever removes links sees to it first that the audit log has
+    /// every one. Asked only where that is the whole answer: whoever got or renewed a lease so long ago has lost it, and a publication
+    /// tells by itself.
+    fn has_counted(&self, slot: &Slot) -> Result<bool, Error> {
+        let is_asked = matches!(slot.kind, Kind::Release | Kind::Restore);
+        Ok(is_asked && self.is_chain(&slot.chain)? && audit::has(&self.repo, &slot.anchor, &slot.event))
+    }
+
+    /// Is the chain still that one?
+    fn is_chain(&self, chain: &str) -> Result<bool, Error> {
+        Ok(self.read_base()?.is_some_and(|base| base.chain == chain))
+    }
+
     /// Is the link still there, now that somebody is to be told? Whoever deletes a chain bit by bit makes room for others under its number.
     pub(crate) fn still_stands(&self, added: &Added) -> Result<bool, Error> {
         let path = self.chain_file(&File::Slot(added.slot.number));
         self.repo.disk.refresh(LOCKS);
         let there = self.repo.disk.stamp(&path).at("look at", &self.repo.path, &path)?;
-        let same_chain = || Ok::<_, Error>(self.read_base()?.is_some_and(|base| base.chain == added.slot.chain));
-        if there == Some(added.stamp) && same_chain()? {
+        if there == Some(added.stamp) && self.is_chain(&added.slot.chain)? || self.has_counted(&added.slot)? {
             return Ok(true);
         }
         // What was put up for it isn't right any more.

@@ -2,15 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
-use lokt::Error;
-use lokt::lease::Releasing;
-use lokt::snapshot::Snapshotting;
+use lokt::SnapshotId;
 
-use crate::lease_world::take;
-use crate::scene::{CHAIN, Scene, eio, is_receipt, snapshot, snapshot_noted, taken};
+use crate::scene::{CHAIN, Scene, after_the_link, eio, is_receipt, snapshot, snapshot_noted, taken};
 
 /// The link that publishes a snapshot is there; before its process is told so, somebody adds the next one and writes the receipt; then
 /// syncing fails. What everybody can see by now isn't removed.
@@ -21,8 +18,10 @@ fn what_others_have_seen_is_not_removed_after_an_error() {
     scene.put("a", "two");
     let (there, linked) = (scene.clone(), AtomicBool::new(false));
     let hook = move |call: &str, path: &str| {
-        let is_described = fs::read_dir(there.jvs("descriptors")).is_ok_and(|listed| listed.count() == 2);
-        if is_described && (call, path) == ("sync_dir", CHAIN) && !linked.swap(true, Ordering::SeqCst) {
+        if there.count("descriptors") == 2
+            && (call, path) == ("sync_dir", CHAIN)
+            && !linked.swap(true, Ordering::SeqCst)
+        {
             there.renew();
             return Err(eio());
         }
@@ -34,55 +33,34 @@ fn what_others_have_seen_is_not_removed_after_an_error() {
     assert!(scene.head().is_some_and(|head| scene.is_whole_or_nothing(&head)), "the worktree is at one that is there");
 }
 
-/// Whoever published a snapshot is stopped at once, for so long that the chain is pruned: it can't tell whether its link counted. It did.
-fn stopped_after_its_link(
-    meanwhile: impl Fn(&Scene) + Send + Sync + 'static,
-) -> (Arc<Scene>, Result<Snapshotting, Error>) {
+/// Whoever published a snapshot is stopped at once, for so long that the chain is pruned: what its link follows is gone by then.
+fn stopped_after_its_link(meanwhile: fn(&Scene)) -> (Arc<Scene>, SnapshotId) {
     let scene = Scene::new();
     scene.snapshot("one");
     scene.put("a", "two");
-    let (there, linked) = (scene.clone(), Arc::new(Mutex::new(false)));
-    let stopped = AtomicBool::new(false);
-    let hook = move |call: &str, path: &str| {
-        let is_described = || fs::read_dir(there.jvs("descriptors")).is_ok_and(|listed| listed.count() == 2);
-        let mut linked = linked.lock().expect("nobody panics");
-        if *linked && !stopped.swap(true, Ordering::SeqCst) {
-            drop(linked);
-            for _ in 0..150 {
-                there.renew();
-            }
-            meanwhile(&there);
-            return Ok(());
+    let (described, there) = (scene.clone(), scene.clone());
+    let is_described = move || described.count("descriptors") == 2;
+    let stopped = scene.hooked(after_the_link(1, is_described, move || {
+        for _ in 0..150 {
+            there.renew();
         }
-        *linked |= call == "unnamed_link" && path.starts_with(CHAIN) && is_described();
-        Ok(())
-    };
-    let said = snapshot(&scene.hooked(Arc::new(hook)), &scene.session);
-    (scene, said)
+        meanwhile(&there);
+    }));
+    let id = taken(snapshot(&stopped, &scene.session).expect("no accident"));
+    assert!(scene.is_whole_or_nothing(&id), "it was acknowledged");
+    (scene, id)
 }
 
 #[test]
 fn a_snapshot_is_published_once() {
-    let (scene, said) = stopped_after_its_link(|_| {});
-    let id = taken(said.expect("no accident"));
-    assert!(scene.is_whole_or_nothing(&id), "it was acknowledged");
+    let (scene, id) = stopped_after_its_link(|_| {});
     assert_ne!(scene.listed(&id).descriptor.parent, Some(id), "nothing comes before itself");
 }
 
 #[test]
-fn a_snapshot_that_was_published_is_not_removed_when_the_lease_is_lost() {
-    let (scene, said) = stopped_after_its_link(|scene| {
-        let released = scene.main().release(&scene.session).expect("no accident").value;
-        assert!(matches!(released, Releasing::Released(_)), "{released:?}");
-        for _ in 0..150 {
-            let session = scene.world.session();
-            take(&scene.main(), &session);
-            scene.main().release(&session).expect("no accident");
-        }
-    });
-    drop(said);
-    scene.is_whole_or_nothing(&scene.newest_id());
-    assert!(scene.head().is_some_and(|head| scene.is_whole_or_nothing(&head)), "the worktree is at one that is there");
+fn a_snapshot_that_was_published_is_acknowledged_when_the_lease_is_lost() {
+    let (scene, id) = stopped_after_its_link(Scene::is_lost);
+    assert_eq!(scene.head(), Some(id), "the worktree is at it");
 }
 
 /// A note that is longer than anybody reads.

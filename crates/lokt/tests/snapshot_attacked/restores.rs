@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use lokt::lease::doctor::examine_one;
 use lokt::snapshot::Restoring;
 
-use crate::scene::{CAREFUL, FORCED, Scene, decided, once, snapshot, taken};
+use crate::scene::{CAREFUL, FORCED, Scene, after_the_link, decided, once, snapshot, taken};
 
 const NOBODY: u32 = 65534;
 /// Says that the limit is set.
@@ -32,6 +32,22 @@ fn a_restore_that_somebody_else_did_is_done() {
     let restored = scene.restore(&worktree, &first, CAREFUL).expect("no accident");
     assert!(matches!(restored, Restoring::Restored(_)), "{restored:?}");
     assert_eq!((scene.text("a").as_deref(), scene.head()), (Some("one"), Some(first)));
+}
+
+/// Whoever decided a restore is stopped then, while others finish it, and have the lease until the chain is pruned.
+#[test]
+fn a_restore_that_was_decided_is_acknowledged_when_the_lease_is_lost() {
+    for nth in 1..=8 {
+        let scene = Scene::new();
+        let first = scene.snapshot("one");
+        scene.snapshot("two");
+        let (copied, there) = (scene.clone(), scene.clone());
+        let is_copied = move || copied.count("restores") == 1;
+        let worktree = scene.hooked(after_the_link(nth, is_copied, move || there.is_lost()));
+        let restored = scene.restore(&worktree, &first, CAREFUL).expect("no accident");
+        assert!(matches!(restored, Restoring::Restored(_)), "stopped before call {nth}: {restored:?}");
+        assert_eq!((scene.text("a").as_deref(), scene.head()), (Some("one"), Some(first)));
+    }
 }
 
 /// The same for whoever only wants to add a link.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use lokt::lease::{Keeping, Worktree};
+use lokt::lease::{Keeping, Releasing, Worktree};
 use lokt::repo::Repository;
 use lokt::snapshot::{Acting, Catalog, GcWish, InPlace, Listed, Restoring, SnapshotWish, Snapshotting};
 use lokt::tree::{Control, Known, Silent};
@@ -62,6 +62,11 @@ impl Scene {
         self.world.jvs().join(path)
     }
 
+    /// How much is in a directory of the repository.
+    pub(crate) fn count(&self, dir: &str) -> usize {
+        fs::read_dir(self.jvs(dir)).map_or(0, Iterator::count)
+    }
+
     pub(crate) fn put(&self, path: &str, text: &str) {
         let path = self.place().join(path);
         fs::create_dir_all(path.parent().expect("it has one")).expect("directories");
@@ -97,6 +102,17 @@ impl Scene {
     pub(crate) fn renew(&self) {
         let said = self.main().renew(&self.session).expect("the lease goes on");
         assert!(matches!(said.value, Keeping::Renewed(_)), "{:?}", said.value);
+    }
+
+    /// The lease is given back, and others have it for so long that the chain is pruned.
+    pub(crate) fn is_lost(&self) {
+        let released = self.main().release(&self.session).expect("no accident").value;
+        assert!(matches!(released, Releasing::Released(_)), "{released:?}");
+        for _ in 0..150 {
+            let session = self.world.session();
+            take(&self.main(), &session);
+            self.main().release(&session).expect("no accident");
+        }
     }
 
     pub(crate) fn head(&self) -> Option<SnapshotId> {
@@ -192,6 +208,30 @@ pub(crate) fn once(
             if when(call, path) && !done.swap(true, Ordering::SeqCst) { then() } else { Ok(()) }
         },
     )
+}
+
+/// Does `then`, once, before the `nth` call after the first link that was added when `is_ready`.
+pub(crate) fn after_the_link(
+    nth: usize,
+    is_ready: impl Fn() -> bool + Send + Sync + 'static,
+    then: impl Fn() + Send + Sync + 'static,
+) -> Arc<Hook> {
+    // How many calls were made since.
+    let calls: Mutex<Option<usize>> = Mutex::default();
+    Arc::new(move |call: &str, path: &str| {
+        let now = {
+            let mut calls = calls.lock().expect("nobody panics with it");
+            *calls = match *calls {
+                None if call == "unnamed_link" && path.starts_with(CHAIN) && is_ready() => Some(0),
+                calls => calls.map(|calls| calls + 1),
+            };
+            *calls
+        };
+        if now == Some(nth) {
+            then();
+        }
+        Ok(())
+    })
 }
 
 /// Somebody's restore is decided, and nothing is done about it: its process ended at once.

@@ -12,6 +12,7 @@
 //! | `log` | the log, open for appending |
 //! | `chains` | the links that the log is about |
 //! | `fill` | what is missing is appended |
+//! | `find` | is an event in it? |
 //! | `settle` | what a power cut took away |
 //! | `note` | what happened without a link |
 //! | `verify` | everything is read and compared |
@@ -19,6 +20,7 @@
 
 mod chains;
 mod fill;
+mod find;
 mod lines;
 mod log;
 mod note;
@@ -27,6 +29,7 @@ mod settle;
 mod verify;
 
 pub use fill::{Filled, fill};
+pub use find::has;
 pub use log::sync;
 pub use note::{event, note};
 pub use renew::{Anew, begin_anew};
