@@ -14,6 +14,7 @@ use lokt_core::time::Moment;
 
 use super::Worktree;
 use super::commit::Added;
+use super::fences::followed;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Content, Entry, Stamp};
 
@@ -53,6 +54,8 @@ pub(crate) struct Links {
     pub(crate) damaged: Option<Damaged>,
     /// The token of the last grant that was noted outside of the chain, if it isn't one of this chain's.
     pub(crate) elsewhere: u64,
+    /// The highest link of another chain above the last one of this, if one is there; or 0.
+    pub(crate) stranger: u64,
     /// So many links are there.
     pub(crate) count: usize,
 }
@@ -106,6 +109,7 @@ impl Links {
             stamp: Some(added.stamp),
             damaged: None,
             elsewhere: self.elsewhere,
+            stranger: self.stranger,
             count: self.count + 1,
         }
     }
@@ -158,7 +162,8 @@ impl Worktree {
             let Some(base) = self.read_base()? else { return Ok(Reading::Unborn) };
             let count = listing.slots.len();
             let elsewhere = granted.as_ref().filter(|(chain, _)| *chain != base.chain).map_or(0, |(_, token)| *token);
-            let mut links = Links { now, base, served, last: None, stamp: None, damaged: None, elsewhere, count };
+            let (last, stamp, damaged, stranger) = (None, None, None, 0);
+            let mut links = Links { now, base, served, last, stamp, damaged, elsewhere, stranger, count };
             let Some(strangers) = self.read_links(&mut links, &listing)? else { continue };
             let highest = links.last.as_ref().map_or(0, |last| last.number);
             if let Some(number) = granted.filter(|(chain, number)| *chain == links.base.chain && *number > highest)
@@ -166,6 +171,7 @@ impl Worktree {
             {
                 links.damaged = Some(Damaged { number: number.1, why: "its last links are missing".into() });
             }
+            links.stranger = strangers.iter().copied().filter_map(followed).max().unwrap_or(0);
             // Where one of them is, no link of ours can be added.
             while strangers.contains(&links.next()) {
                 let why = "it is a link of another chain, in the place of the next one".into();

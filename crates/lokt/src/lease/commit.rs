@@ -144,7 +144,7 @@ impl Worktree {
             return Ok(None);
         }
         if self.needs_jump(links)? {
-            self.jump(links, links.elsewhere)?;
+            self.jump(links, links.elsewhere.max(links.stranger))?;
             return Ok(None);
         }
         let (next, ceiling) = (links.next() + 1, links.ceiling());
@@ -178,7 +178,9 @@ impl Worktree {
         let is_last = links.next() >= links.ceiling();
         // A chain of an earlier life, put back from a copy: its numbers were used since.
         let is_old = links.elsewhere >= links.next();
-        Ok(is_last || is_old || (links.last.is_none() && self.ceiling()? != links.base.block))
+        // Whoever copied links into the chain: once one of them were the next, nobody could tell what it is.
+        let is_blocked = links.stranger >= links.next();
+        Ok(is_last || is_old || is_blocked || (links.last.is_none() && self.ceiling()? != links.base.block))
     }
 
     fn link(&self, links: &Links, step: Step, after: After) -> Result<Option<Added>, Error> {
