@@ -165,6 +165,22 @@ fn whoever_is_passed_is_in_the_sentence_whether_it_entered_or_gave_up() {
 }
 
 #[test]
+fn whoever_was_let_in_and_lost_it_before_it_could_say_so_was_not_passed() {
+    let passed = |until: Option<u64>| {
+        let history = [
+            asked(1, 1),
+            in_line(SECOND, 1),
+            asked(2 * SECOND, 2),
+            entered(3 * SECOND, 2, 7, None),
+            entered(4 * SECOND, 1, 6, until),
+        ];
+        judge::line(&history).len()
+    };
+    assert_eq!(passed(Some(0)), 0, "it had it before the other, for a time that nobody knows");
+    assert_eq!(passed(Some(5 * SECOND)), 1, "whoever still had it got it when it says");
+}
+
+#[test]
 fn a_late_write_is_one_sentence_with_its_lease_in_it() {
     let history = [
         entered(1, 1, 7, Some(SECOND)),
