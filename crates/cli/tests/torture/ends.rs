@@ -31,6 +31,8 @@ const KILL: i32 = 9;
 /// What the kernel says when a disk is full.
 const FULL: &str = "No space left on device";
 
+/// What is said where it took too long to start a command.
+const SLOW: &str = "timed out";
 /// What it says when somebody deleted a directory that was just there.
 const GONE: &str = "No such file or directory";
 
@@ -51,7 +53,7 @@ const ENDS: [(&str, &[i32]); 21] = [
     ("lease acquire", &[0, 2, 5, 7, 75]),
     ("lease renew", &[0, 4, 5, 75]),
     ("lease release", &[0, 4, 75]),
-    ("lease run", &[0, 2, 7, 75, 79]),
+    ("lease run", &[0, 2, 5, 7, 75, 79]),
     ("lease fence check", &[0, 5, 6]),
     ("lease fence publish", &[0, 5, 6]),
     ("snapshot create", &[0, 4, 5, 6, 8, 75]),
@@ -149,11 +151,12 @@ pub(crate) fn check(dir: &Path) -> Vec<Check> {
             told.len() == expected && expected == PLANTED_TO_TELL,
             format!("of {planted:?} these were told: {told:?}"),
         ),
-        Check::new("every command was seen to end undisturbed", rows.filter(|row| !judged(row))),
+        Check::new("every command was seen to end undisturbed", rows.filter(|row| !judged(row))).about_the_run(),
         Check::new(
             "late writers and what they publish by were disturbed, too",
             late_writers.into_iter().filter(|start| !disturbed(start)),
-        ),
+        )
+        .about_the_run(),
     ]
 }
 
@@ -249,6 +252,8 @@ impl End {
         let damaged = self.ward == "mess" && code == 65 && row == Some("unlock");
         // What goes with `state/` while somebody writes there is missed under the name that it should have got, too.
         let gone = self.ward == "mess" && code == 1 && self.said.contains(GONE);
-        documented || full || damaged || gone
+        // Where it took most of the lease to start the command, that is not run.
+        let slow = row == Some("lease run") && code == 126 && self.said.contains(SLOW);
+        documented || full || damaged || gone || slow
     }
 }

@@ -48,8 +48,8 @@ use lokt_testkit::swarm::{now_ms, pause, wait_until};
 use self::excerpt::excerpts;
 use self::options::{Wish, parse};
 use self::ours::{end, end_until, ours};
-use self::peers::{Outcome, PEERS, Peer};
-use self::report::{Account, complain, result, say, verdict};
+use self::peers::{PEERS, Peer};
+use self::report::{Account, Outcome, complain, result, say, verdict};
 use self::scene::Scene;
 use self::traffic::{LOAD, Traffic};
 use self::validate::Check;
@@ -60,6 +60,8 @@ const AFTERMATH_SECS: u64 = 12;
 const LAST_WAIT: Duration = Duration::from_secs(90);
 /// The leases of a second are over when this is.
 const BRIEF_LEASES: Duration = Duration::from_millis(1_500);
+/// How the process of a run ends that has shown too little.
+const SHOWN_TOO_LITTLE: u8 = 3;
 /// Other locks get a few seconds each, however long the run is.
 const SLICE_MS_MAX: u64 = 15_000;
 
@@ -72,11 +74,15 @@ fn main() -> ExitCode {
         && word == "--inside"
     {
         let number = |text: &String| text.parse().expect("it is a number");
-        let well = match number(seconds) {
+        let outcome = match number(seconds) {
             rehearsal::FAILS_AT_ONCE => rehearsal::fail(Path::new(dir), dynamic),
             seconds => torture(Path::new(dir), seconds, number(seed), dynamic),
         };
-        return if well { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return match outcome {
+            Outcome::Well => ExitCode::SUCCESS,
+            Outcome::ShownTooLittle => ExitCode::from(SHOWN_TOO_LITTLE),
+            Outcome::Wrong => ExitCode::FAILURE,
+        };
     }
     let well = match parse(words) {
         Ok(Wish::Run { seconds, seed }) => watch::over(seconds, seed.unwrap_or_else(new_seed)),
@@ -98,7 +104,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs everything below `dir` and judges it. `dynamic` is the command with shared libraries.
-fn torture(dir: &Path, seconds: u64, seed: u64, dynamic: &str) -> bool {
+fn torture(dir: &Path, seconds: u64, seed: u64, dynamic: &str) -> Outcome {
     let scene = Scene::new(dir, dynamic);
     let began_ms = now_ms();
     let moves = Check::holds("the moved clock is moved", scene.clock_moves(), "a hold taken by it ends when others do");
@@ -126,11 +132,11 @@ fn torture(dir: &Path, seconds: u64, seed: u64, dynamic: &str) -> bool {
     say(&text);
     nemesis::tally(&account.troubles);
     report::file(&dir.join("report"), &text);
-    let well = result(&checks, (now_ms() - began_ms) / 1_000);
-    if !well {
+    let outcome = result(&checks, (now_ms() - began_ms) / 1_000);
+    if outcome == Outcome::Wrong {
         say(&history_of(&checks, dir));
     }
-    well
+    outcome
 }
 
 /// What the histories, also those of the other locks, have about whatever was found.
@@ -141,7 +147,7 @@ fn history_of(checks: &[Check], dir: &Path) -> String {
 }
 
 /// All at once. Gives what became of the other locks, and who had to be ended.
-fn rage(traffic: &Traffic<'_>, seconds: u64) -> (Vec<(&'static Peer, Outcome)>, Vec<String>) {
+fn rage(traffic: &Traffic<'_>, seconds: u64) -> (Vec<(&'static Peer, peers::Outcome)>, Vec<String>) {
     let slice = Duration::from_millis((seconds * 1_000 / 15).min(SLICE_MS_MAX));
     let (dir, roll) = (&traffic.scene.dir, &traffic.roll);
     let mut hung = Vec::new();
@@ -198,5 +204,6 @@ fn judge(dir: &Path) -> bool {
     let account = Account { entries: &entries, troubles: nemesis::troubles::counts(dir), peers: &[], lives: 0 };
     say(&format!("{}{}", account.text(), verdict(&checks)));
     say(&history_of(&checks, dir));
-    result(&checks, (now_ms() - began_ms) / 1_000)
+    // A short history shows little.
+    result(&checks, (now_ms() - began_ms) / 1_000) != Outcome::Wrong
 }

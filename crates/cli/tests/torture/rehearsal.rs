@@ -17,7 +17,7 @@ use lokt_testkit::swarm::{put, wait_until};
 use rustix::process::Signal;
 
 use crate::ours::ours;
-use crate::report::MOUNTED_AGAIN;
+use crate::report::{MOUNTED_AGAIN, Outcome, outcome};
 use crate::roll::Roll;
 use crate::scene::Scene;
 use crate::traffic::{LOAD, Traffic};
@@ -38,6 +38,7 @@ pub(crate) fn check(scene: &Scene, seed: u64) -> Vec<Check> {
     let dir = scene.dir.join("rehearsal");
     fs::create_dir(&dir).expect("a temp directory is writable");
     vec![
+        Check::new("what never happened is told apart from what is wrong", telling_apart()),
         Check::new("a part that panics is told, and nobody waits for it", panicking()),
         Check::new("a seed gives every life the same choices, whoever comes first", choosing(scene, seed)),
         Check::new("a restore that gives something else is told", restoring()),
@@ -46,6 +47,18 @@ pub(crate) fn check(scene: &Scene, seed: u64) -> Vec<Check> {
         Check::new("a run that fails keeps its disk, and says how to get at it", failing(seed)),
         Check::new("a run that is ended leaves nothing behind", ending(seed)),
     ]
+}
+
+fn telling_apart() -> Option<String> {
+    let (well, wrong) = (|| Check::holds("x", true, ""), || Check::holds("x", false, "y"));
+    let told = [
+        outcome(&[well(), well().about_the_run()]),
+        outcome(&[well(), wrong().about_the_run()]),
+        outcome(&[wrong().about_the_run(), wrong()]),
+        outcome(&[wrong(), wrong().about_the_run()]),
+    ];
+    let right = [Outcome::Well, Outcome::ShownTooLittle, Outcome::Wrong, Outcome::Wrong];
+    (told != right).then(|| format!("{told:?}"))
 }
 
 fn panicking() -> Option<String> {
@@ -193,10 +206,10 @@ fn place_of(run: &mut Child) -> Option<PathBuf> {
 }
 
 /// What a run is that fails at once: something is on its disk, nothing is judged.
-pub(crate) fn fail(dir: &Path, dynamic: &str) -> bool {
+pub(crate) fn fail(dir: &Path, dynamic: &str) -> Outcome {
     let scene = Scene::new(dir, dynamic);
     put(&scene.base("disk").join(PROOF.0), PROOF.1);
-    false
+    Outcome::Wrong
 }
 
 /// What is on the disk of a run that fails.

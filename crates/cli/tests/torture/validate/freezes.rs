@@ -32,7 +32,8 @@ pub(crate) fn check(dir: &Path, entries: &[Entry]) -> Vec<Check> {
             "the judge finds what is planted: somebody who was let in during a freeze",
             found,
             "it missed it, or nobody asked during any",
-        ),
+        )
+        .about_the_run(),
     ]
 }
 

@@ -27,12 +27,21 @@ pub(crate) struct Check {
     pub(crate) what: String,
     /// Empty if it is true.
     pub(crate) broken: Vec<String>,
+    /// It is about what happened during the run: without that the run shows less, but nothing is wrong with lokt.
+    pub(crate) is_about_the_run: bool,
 }
 
 impl Check {
     /// A sentence, and what was found against it.
     pub(crate) fn new(what: impl Into<String>, broken: impl IntoIterator<Item = impl ToString>) -> Self {
-        Self { what: what.into(), broken: broken.into_iter().map(|one| one.to_string()).collect() }
+        let broken = broken.into_iter().map(|one| one.to_string()).collect();
+        Self { what: what.into(), broken, is_about_the_run: false }
+    }
+
+    /// The same, of the run.
+    #[must_use]
+    pub(crate) fn about_the_run(self) -> Self {
+        Self { is_about_the_run: true, ..self }
     }
 
     /// A sentence that is true if `holds`.
@@ -79,22 +88,27 @@ pub(crate) fn history(entries: &[Entry]) -> Vec<Check> {
     // What a sentence is about must have happened.
     let count = |wanted: fn(&Deed) -> bool| whole.iter().filter(|entry| wanted(&entry.deed)).count();
     let in_line = count(|deed| matches!(deed, Deed::InLine { .. }));
-    checks.push(Check::holds("somebody was seen in line", in_line > 0, "then the verdict is about nothing"));
-    checks.push(Check::new("every lock, claim and lease had somebody inside, for a while", never_entered(&whole)));
-    checks.push(Check::new("every register under a lock was written", never_written(&guarded)));
-    checks.push(Check::new("every ledger acknowledged events", without_events(&whole)));
+    let happened = [
+        Check::holds("somebody was seen in line", in_line > 0, "then the verdict is about nothing"),
+        Check::new("every lock, claim and lease had somebody inside, for a while", never_entered(&whole)),
+        Check::new("every register under a lock was written", never_written(&guarded)),
+        Check::new("every ledger acknowledged events", without_events(&whole)),
+    ];
+    checks.extend(happened.map(Check::about_the_run));
     let find = |name: &str| fenced.iter().find(|register| register.name == name);
     for name in CAREFUL {
         let what = format!("fencing: nothing was lost in the register {:?}", plain(name));
         checks.push(match find(name) {
             Some(register) if register.acknowledged > 0 && register.refused > 0 => Check::new(what, &register.lost),
-            other => Check::new(what, [format!("it proves nothing without writes that were refused: {other:?}")]),
+            other => Check::new(what, [format!("it proves nothing without writes that were refused: {other:?}")])
+                .about_the_run(),
         });
     }
     for name in CARELESS {
         let what = format!("the load loses updates in the register {:?}", plain(name));
         let lost = find(name).map_or(0, |register| register.lost.len());
-        checks.push(Check::holds(what, lost > 0, "none was lost: late writers did no harm, so tokens prove nothing"));
+        let otherwise = "none was lost: late writers did no harm, so tokens prove nothing";
+        checks.push(Check::holds(what, lost > 0, otherwise).about_the_run());
     }
     checks
 }
@@ -150,11 +164,12 @@ pub(crate) fn peers(outcomes: &[(&Peer, Outcome)]) -> Vec<Check> {
         if peer.fails {
             let tokens = if peer.misnumbers { " and its tokens" } else { "" };
             let what = format!("the judge condemns {}{tokens}", peer.title);
-            checks.push(Check::holds(what, shown, format!("it was acquitted: {seen}")));
+            checks.push(Check::holds(what, shown, format!("it was acquitted: {seen}")).about_the_run());
         } else {
             let what = format!("{} lets nobody in beside another, under the same load", peer.title);
             let innocent = outcome.overlaps == 0 && outcome.lost == 0 && outcome.tokens == 0;
-            checks.push(Check::holds(what, shown && innocent, seen));
+            let check = Check::holds(what, shown && innocent, seen);
+            checks.push(if innocent { check.about_the_run() } else { check });
         }
     }
     checks
@@ -165,14 +180,12 @@ pub(crate) fn nemesis(counts: &BTreeMap<String, u64>) -> Vec<Check> {
     let check = |kind: &&str| {
         let count = counts.get(*kind).copied().unwrap_or(0);
         Check::holds(format!("the nemesis did its work: {kind}"), count > 0, "a nemesis that did nothing")
+            .about_the_run()
     };
     let restores = counts.get(JUDGED).copied().unwrap_or(0);
     let mut checks: Vec<Check> = KINDS.iter().map(check).collect();
-    checks.push(Check::holds(
-        "all-or-nothing: what restores in place gave was judged",
-        restores > 0,
-        "nobody still had the lease after one",
-    ));
+    let what = "all-or-nothing: what restores in place gave was judged";
+    checks.push(Check::holds(what, restores > 0, "nobody still had the lease after one").about_the_run());
     checks
 }
 

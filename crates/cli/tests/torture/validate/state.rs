@@ -32,11 +32,14 @@ pub(crate) fn check(scene: &Scene, entries: &[Entry]) -> Vec<Check> {
             format!("{ward}: no node was claimed while another had it, as the events tell"),
             double_claims(&events),
         ));
-        checks.push(Check::holds(
-            format!("{ward}: a node that is claimed while another has it is noticed"),
-            double_claims(&with_double_claim(&events)).len() > double_claims(&events).len(),
-            "it isn't, or nobody claimed any",
-        ));
+        checks.push(
+            Check::holds(
+                format!("{ward}: a node that is claimed while another has it is noticed"),
+                double_claims(&with_double_claim(&events)).len() > double_claims(&events).len(),
+                "it isn't, or nobody claimed any",
+            )
+            .about_the_run(),
+        );
         checks.push(Check::new(
             format!("all-or-nothing: {ward}: every acknowledged snapshot is there and whole"),
             missing_snapshots(scene, ward),
@@ -82,7 +85,7 @@ fn free_again(scene: &Scene) -> Check {
     }
     for ward in FURNISHED {
         for node in NODES {
-            demand(ward, &["claim", "take", node, "--ttl", "1s", "--timeout", "5s"]);
+            demand(ward, &["claim", "take", node, "--ttl", "1m", "--timeout", "5s"]);
             demand(ward, &["claim", "release", node]);
         }
         for worktree in WORKTREES {
