@@ -144,7 +144,7 @@ impl<'a> Round<'a> {
             let next_end = workers.iter().filter_map(|worker| worker.stopped_until).min().unwrap_or(u64::MAX);
             interrupted = self.listen(next_blow.min(next_end).min(self.until), alarm)?;
             self.go_on(workers, monotonic_ns())?;
-            if monotonic_ns() >= next_blow {
+            if !interrupted && monotonic_ns() >= next_blow {
                 let (victim, blow) = nemesis::choose(dice, workers.len());
                 let is_late = Some(workers[victim].who) == self.late;
                 let victim = (victim + usize::from(is_late)) % workers.len();
