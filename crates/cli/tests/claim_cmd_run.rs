@@ -111,7 +111,7 @@ fn a_claim_that_was_taken_by_hand_is_not_run_under() {
 #[test]
 fn the_claim_is_renewed_while_the_command_runs() {
     let book = Book::new();
-    let running = start(&book, "alice", "1 --ttl 1s", "touch ran; while ! [ -e stop ]; do sleep 0.05; done");
+    let running = start(&book, "alice", "1 --ttl 4s", "touch ran; while ! [ -e stop ]; do sleep 0.05; done");
     has_made(&book, "ran");
     eventually("it is renewed several times", || book.numbers().len() >= 5);
     book.run("bob", "claim take 1").exits(2, "it is alice's, longer than its first lease");
@@ -151,7 +151,7 @@ fn a_lost_claim_turns_success_into_79_or_is_told_or_ends_the_command() {
         let before = book.events();
         if wait == "stop" {
             // It must have been noticed before it is over, or it would only be told at the end.
-            lokt_testkit::swarm::pause(std::time::Duration::from_millis(2_500));
+            lokt_testkit::swarm::pause(std::time::Duration::from_secs(6));
             put(&book.dir().join("stop"), "");
         }
         let said = running.wait().exits(code, words);
@@ -206,7 +206,7 @@ fn a_ledger_that_goes_away_takes_the_claim_with_it() {
         has_made(&book, "ran");
         move_away(&book);
         if words.is_empty() {
-            lokt_testkit::swarm::pause(std::time::Duration::from_millis(2_500));
+            lokt_testkit::swarm::pause(std::time::Duration::from_secs(6));
             put(&book.dir().join("stop"), "");
         }
         let said = running.wait().exits(79, "it ran on without a claim");

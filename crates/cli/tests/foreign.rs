@@ -6,7 +6,8 @@ use lokt_testkit::cmd::Place;
 use lokt_testkit::strace::{calls, delayed_at};
 use lokt_testkit::swarm::{pause, put, wait_until, wall_text};
 
-const DELAY_MS: u64 = 400;
+/// So long the other program has for what it does.
+const DELAY_MS: u64 = 4_000;
 
 /// a's hold is over.
 fn expired() -> Place {
@@ -41,7 +42,7 @@ fn reviving_an_expired_hold_does_not_overwrite_whoever_took_it_meanwhile() {
         let place = expired();
         let (late, taken) = std::thread::scope(|scope| {
             let late = scope.spawn(|| delayed_at(&place, "a", &["lock", "x", "--ttl", "1h"], &call, DELAY_MS));
-            pause(Duration::from_millis(DELAY_MS / 2));
+            pause(Duration::from_millis(DELAY_MS / 4));
             let taken = foreign_takes(&place, false);
             (late.join().expect("it ran"), taken)
         });
@@ -65,7 +66,7 @@ fn refreshing_a_hold_that_was_taken_by_force_meanwhile_does_not_take_it_back() {
         let place = held();
         let late = std::thread::scope(|scope| {
             let late = scope.spawn(|| delayed_at(&place, "a", &["lock", "x", "--ttl", "2h"], &call, DELAY_MS));
-            pause(Duration::from_millis(DELAY_MS / 2));
+            pause(Duration::from_millis(DELAY_MS / 4));
             assert!(foreign_takes(&place, true));
             late.join().expect("it ran")
         });

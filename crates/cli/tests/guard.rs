@@ -459,7 +459,7 @@ fn whoever_waits_runs_when_the_lock_is_given_back() {
         waiter.warns("waiting for lock \"x\"", "it waits");
         assert!(!waiter.stdout().contains("runs"), "nothing runs while it waits");
         // A millisecond of it may be over when it says so.
-        let left = if flags.contains("1h") { ["1h0m0s", "59m59"] } else { ["10m0s", "9m59"] };
+        let left = if flags.contains("1h") { ["1h0m0s", "59m5"] } else { ["10m0s", "9m5"] };
         let told = left.iter().any(|left| waiter.stderr().contains(&format!("giving up in {left}")));
         assert!(told, "{flags}: for as long as it was told: {}", waiter.stderr());
         holder.exit(0).exits(0, "the holder ends");

@@ -74,6 +74,13 @@ fn guard<'a>(flags: &[&'a str]) -> Vec<&'a str> {
     [&[LOKT, "guard", "x"], flags, &["--", "python3", "daemonises.py"]].concat()
 }
 
+/// Has any of its threads a child?
+fn has_children(pid: Pid) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten().flatten();
+    let children = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    tasks.map(children).any(|children| !children.trim().is_empty())
+}
+
 #[track_caller]
 fn daemon(root: &Root) -> Stray {
     let path = root.outside().join("daemon");
@@ -96,12 +103,12 @@ fn a_daemon_that_the_command_left_behind_does_not_keep_the_lock() {
 
 #[test]
 fn until_all_keeps_the_lock_until_the_daemon_ends() {
-    for flags in [&["--until-all"][..], &["--until-all", "--ttl", "1s"]] {
+    for flags in [&["--until-all"][..], &["--until-all", "--ttl", "4s"]] {
         let root = daemon_root();
         let mut session = started(&root, "alice", &guard(flags)).session();
         let daemon = daemon(&root);
         // Longer than the lease, which is renewed.
-        pause(Duration::from_millis(2_200));
+        pause(Duration::from_secs(6));
         assert_eq!(session.code(), None, "the guard waits for what the command left behind");
         root.run("bob", "guard x -- true").exits(2, "the lock is held");
         put(&root.outside().join("end"), "");
@@ -120,6 +127,8 @@ fn a_daemon_keeps_the_lock_when_a_guard_that_waits_for_it_is_told_to_end() {
         let mut session = started(&root, "alice", &guard(&["--until-all"])).session();
         let daemon = daemon(&root);
         // The command ends right after it wrote the daemon's pid; a signal before that would be the command's.
+        assert!(wait_until(PATIENCE, || !has_children(session.pid())), "the command ends");
+        // And the guard has to see that.
         pause(Duration::from_millis(500));
         session.signal(signal);
         assert_eq!(session.ends(), 5, "the exit code is the command's, always: {}", session.err());

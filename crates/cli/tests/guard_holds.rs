@@ -195,7 +195,7 @@ fn a_guard_on_ones_own_lock_leaves_that_lock_in_place_afterwards() {
     let root = Root::used();
     root.run("a", "lock x --ttl 10m --reason mine").exits(0, "it is free");
     let before = root.record("x");
-    let guard = Guard::start(&root, "a", "x --ttl 1s");
+    let guard = Guard::start(&root, "a", "x --ttl 10s");
     let both = root.record("x");
     assert_eq!(identity(&both), identity(&before), "the guard joins the hold");
     assert_eq!(both["pid"], guard.pid(), "and is its process");

@@ -30,7 +30,7 @@ const LATE_MS: u64 = 100;
 /// Who had to look for itself, because nothing woke it, enters after a second.
 const UNWOKEN_MS: u64 = 900;
 /// So many of each line may be that slow.
-const UNWOKEN_MAX: usize = 5;
+const UNWOKEN_MAX: usize = 25;
 /// Nobody who hasn't entered by now will.
 const ASLEEP: Duration = Duration::from_secs(10);
 
@@ -148,7 +148,7 @@ fn used() -> Place {
 
 /// A command that is alive when its guard looks at it after the spawn. One that has ended already is looked at twice: the same guard
 /// would make other calls in another run.
-const LASTS: [&str; 2] = ["sleep", "0.2"];
+const LASTS: [&str; 2] = ["sleep", "1"];
 
 fn life(args: &[&str]) -> Life {
     let calls = calls(&used(), "a", &[&["guard", "x"], args, &["--"], &LASTS].concat());

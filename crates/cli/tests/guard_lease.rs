@@ -375,7 +375,7 @@ impl Drop for Tracer {
 #[test]
 fn signal_during_the_very_write_of_a_renewal_reaches_the_child_at_once() {
     let root = Root::used();
-    let mut guard = Guard::start(&root, "a", "x --ttl 2s");
+    let mut guard = Guard::start(&root, "a", "x --ttl 10s");
     guard.catches("TERM");
     let before = root.record_text("x");
     let tracer = Tracer::delays_renames(guard.pid(), &root);
@@ -410,10 +410,10 @@ fn a_renewal_that_fails_is_tried_again() {
 #[test]
 fn a_late_renewal_that_finds_its_own_hold_goes_on_with_a_warning() {
     let root = Root::new();
-    let guard = Guard::start(&root, "a", "x --ttl 1s");
+    let guard = Guard::start(&root, "a", "x --ttl 4s");
     let before = root.record("x");
     guard.stop();
-    pause(Duration::from_millis(2_000));
+    pause(Duration::from_millis(4_500));
     guard.signal(Signal::CONT);
     guard.warns("warning: lock \"x\" was renewed late: its lease had been over for ", "it says so");
     let after = root.record("x");

@@ -286,11 +286,11 @@ fn an_interrupted_wait_is_an_object_with_json() {
 #[test]
 fn a_guard_that_is_stopped_during_a_renewal_finishes_that_first() {
     let root = Root::used();
-    // Each thread's first rename takes a second: that of the grant, and that of the renewal, both inside the mutex.
-    let slow = "inject=renameat2:delay_enter=1000000:when=1";
+    // Each thread's first rename takes two seconds: that of the grant, and that of the renewal, both inside the mutex.
+    let slow = "inject=renameat2:delay_enter=2000000:when=1";
     // A job of a shell: what has no shell above it can't be stopped by a terminal.
     let job = format!(
-        "set -m; strace -f -o /dev/null -e {slow} {LOKT} guard x --ttl 1s -- sh -c 'echo $PPID > guard; exec sleep 600' & wait"
+        "set -m; strace -f -o /dev/null -e {slow} {LOKT} guard x --ttl 12s -- sh -c 'echo $PPID > guard; exec sleep 600' & wait"
     );
     let _session = start(&root, "alice", &["bash", "-c", &job]);
     let noted = || fs::read_to_string(root.outside().join("guard")).ok().and_then(|pid| pid.trim().parse().ok());
@@ -310,7 +310,7 @@ fn a_guard_that_is_stopped_during_a_renewal_finishes_that_first() {
     let renewed = || root.events_of("x").iter().filter(|event| *event == "renew").count();
     let before = renewed();
     assert_eq!(before, 1, "the renewal that was under way came to its end");
-    pause(Duration::from_millis(2_500));
+    pause(Duration::from_secs(8));
     assert_eq!(renewed(), before, "and then the guard stopped");
     kill_process(guard, Signal::CONT).expect("it is ours");
     assert!(wait_until(PATIENCE, || renewed() > before), "until it is continued");

@@ -71,7 +71,7 @@ fn one_holder_what_is_held_while_the_rest_is_waited_for_does_not_run_out() {
     let other = guard(&root, &["b", "--", "sleep", "60"]);
     eventually("b is held", || root.has_record("b"));
     let script = format!("touch {}", mark.display());
-    let mut both = guard(&root, &["a", "b", "--ttl", "1s", "--wait", "--", "sh", "-c", &script]);
+    let mut both = guard(&root, &["a", "b", "--ttl", "4s", "--wait", "--", "sh", "-c", &script]);
     eventually("it waits for b", || !names_in(&root.path().join("state/line/b")).is_empty());
     let renewed = || root.events_of("a").iter().filter(|event| *event == "renew").count();
     eventually("its lease of a would be over by now", || renewed() >= 4);

@@ -81,7 +81,7 @@ fn killing_every_third_in_line_delays_nobody() {
     for (_, waiter) in waiters.into_iter().enumerate().filter(|(n, _)| !dies(*n)) {
         assert_eq!(waiter.end().code, Some(0), "every other waiter runs its command");
     }
-    assert!(now_ms() - began_ms < 10_000, "the dead delay nobody: it took {} ms", now_ms() - began_ms);
+    assert!(now_ms() - began_ms < 18_000, "the dead delay nobody: it took {} ms", now_ms() - began_ms);
     let expected: Vec<String> = (0..60).filter(|n| !dies(*n)).map(owner).collect();
     assert_eq!(served_after_holder(&root), expected, "the others are served in order");
     nothing_is_left(&root);
@@ -174,15 +174,25 @@ fn a_head_that_is_stopped_while_it_waits_alone_gets_the_lock_when_it_wakes() {
 
 #[test]
 fn a_head_that_leaves_a_free_lock_alone_is_passed_over_after_two_seconds() {
-    let root = Root::used();
-    // Nobody sees whether its process is stopped: it says of no pid namespace that it is in it.
-    let _ticket = Pulse::waiting(&root, "x", "early");
-    root.run("late", "lock x").exits(2, "it is offered to the first in line");
-    assert!(tickets(&root.path(), "x")[0].1["offered_ms"].is_u64(), "and that is noted down");
-    pause(Duration::from_millis(500));
-    root.run("late", "lock x").exits(2, "who has two seconds to take it");
-    let json = root.run("late", "queue x --json").json();
-    assert_eq!(json["waiters"][0]["passed_over"], false, "and is not passed over before");
+    // A machine that stands still for longer than that is no help.
+    let offered = (0..10).find_map(|_| {
+        let root = Root::used();
+        // Nobody sees whether its process is stopped: it says of no pid namespace that it is in it.
+        let ticket = Pulse::waiting(&root, "x", "early");
+        let began_ms = now_ms();
+        root.run("late", "lock x").exits(2, "it is offered to the first in line");
+        assert!(tickets(&root.path(), "x")[0].1["offered_ms"].is_u64(), "and that is noted down");
+        pause(Duration::from_millis(500));
+        let said = root.run("late", "lock x");
+        let json = root.run("late", "queue x --json").json();
+        if now_ms() - began_ms >= 2_000 {
+            return None;
+        }
+        said.exits(2, "who has two seconds to take it");
+        assert_eq!(json["waiters"][0]["passed_over"], false, "and is not passed over before");
+        Some((root, ticket))
+    });
+    let (root, _ticket) = offered.expect("three commands in two seconds");
     let waiter = Process::start(&root.path(), "patient", &LOCK);
     assert_eq!(waiter.end_within(PASSED_OVER).code, Some(0), "then the next one gets it");
     assert_eq!(root.run("late", "queue x --json").json()["waiters"][0]["passed_over"], true, "and it shows");
@@ -272,7 +282,8 @@ fn those_who_wait_outlive_a_deleted_state() {
         let _holding = Process::start(&root.path(), "holder", &[[LOKT].as_slice(), holder].concat());
         eventually("the holder has it", || root.has_record("x"));
         let waiters = line_of(&root, 10, |_| GUARD.to_vec());
-        fs::remove_dir_all(root.path().join("state")).expect("it is ours");
+        // They may make something in it while it goes.
+        eventually("it goes", || fs::remove_dir_all(root.path().join("state")).is_ok());
         if holder[0] == "lock" {
             release(&root, "holder");
         } else {

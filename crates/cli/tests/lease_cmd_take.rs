@@ -163,7 +163,7 @@ fn a_session_file_that_is_none_of_ours_is_refused_by_its_path() {
 fn the_numbers_of_a_lease_come_from_flags_the_repository_or_the_defaults() {
     let grove = Grove::new();
     let numbers = |flags: &str| {
-        let json = grove.json("alice", &format!("lease acquire {flags}"), 0);
+        let json = grove.lease("alice", flags);
         grove.run("alice", "lease release").exits(0, "it is hers");
         let lock = &json["lock"];
         ["lease_duration_ms", "renew_interval_ms", "max_clock_skew_ms", "steal_grace_ms"]

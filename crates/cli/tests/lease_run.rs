@@ -165,7 +165,7 @@ fn a_short_lease_is_renewed_for_as_long_as_the_command_runs() {
         let running = start(&grove, "alice", "--lease 400ms --skew 0 --grace 0", UNTIL_STOP);
         has_made(&grove, "ran");
         let before = grove.record("main");
-        lokt_testkit::swarm::pause(std::time::Duration::from_millis(2_000));
+        lokt_testkit::swarm::pause(std::time::Duration::from_secs(6));
         let thief = grove.run("bob", "lease acquire").code;
         let after = grove.view_bytes("main").and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
         grove.put("stop", "");
@@ -315,7 +315,7 @@ fn a_lease_that_is_broken_under_the_command_is_lost() {
         let before = grove.view_bytes("main");
         if !then.contains("stopped") {
             // It must have been noticed before it is over, or it would only be told at the end.
-            lokt_testkit::swarm::pause(std::time::Duration::from_millis(2_000));
+            lokt_testkit::swarm::pause(std::time::Duration::from_secs(6));
             put(&grove.top().join("stop"), "");
         }
         let said = running.wait().exits(code, words);

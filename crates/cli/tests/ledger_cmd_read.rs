@@ -222,7 +222,7 @@ fn long_work_shows_how_far_it_has_come_on_a_terminal() {
         put(&book.path(seq), format!(r#"{{"type":"long","timestamp":"2026-01-01T00:00:00Z","text":"{text}"}}"#));
     }
     // The reader comes late: what was written by then fills the pipe, and takes longer than a second.
-    let script = "\"$0\" ledger export | { sleep 1.5; cat > /dev/null; }";
+    let script = "\"$0\" ledger export | { sleep 4; cat > /dev/null; }";
     let start = lokt_testkit::session::Start {
         words: vec!["bash", "-c", script, crate::common::LOKT],
         env: vec![("TERM", "xterm".to_owned())],

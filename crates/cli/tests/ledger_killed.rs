@@ -62,11 +62,11 @@ fn write_on(chronicle: &Chronicle, writer: usize, end_ms: u64, killed: &AtomicUs
             _ if many => {
                 let line = |nth: u64| note(&format!("{text}{nth}-")) + "\n";
                 put(&batch, (0..BATCH).map(line).collect::<String>());
-                vec!["ledger", "append", "--json", "--file", &batch_text]
+                vec!["ledger", "append", "--timeout", "25s", "--json", "--file", &batch_text]
             }
-            0 => vec!["ledger", "append", "--json", "--chain", &event],
-            1 => vec!["ledger", "append", "--json", "--id", &text, &event],
-            _ => vec!["ledger", "append", "--json", &event],
+            0 => vec!["ledger", "append", "--timeout", "25s", "--json", "--chain", &event],
+            1 => vec!["ledger", "append", "--timeout", "25s", "--json", "--id", &text, &event],
+            _ => vec!["ledger", "append", "--timeout", "25s", "--json", &event],
         };
         let kill_after = (dice.below(3) > 0).then(|| Duration::from_micros(dice.below(60_000)));
         let began_ms = now_ms();

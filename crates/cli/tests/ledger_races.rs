@@ -171,10 +171,10 @@ fn a_fenced_append_delayed_at_any_system_call_comes_before_the_next_claim_or_not
     let seen = Mutex::new(Vec::new());
     in_parallel(24, cases, |call| {
         let context = format!("fenced append delayed at {}#{}", call.name, call.nth);
-        let chronicle = claimed("1s");
+        let chronicle = claimed("5s");
         let place = &chronicle.place;
         let (late, taken) = thread::scope(|scope| {
-            let late = scope.spawn(|| delayed_at(place, "old", &APPEND, &call, 2_500));
+            let late = scope.spawn(|| delayed_at(place, "old", &APPEND, &call, 8_000));
             let taken = chronicle.run("new", &["claim", "take", "n", "--timeout", "1m", "--json"]);
             (late.join().expect("it ran"), taken)
         });

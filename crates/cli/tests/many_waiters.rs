@@ -77,7 +77,7 @@ fn two_hundred_waiters_use_nothing_while_they_wait_and_are_served_in_order() {
 #[test]
 fn a_lease_that_is_renewed_all_the_time_wakes_nobody_but_the_head() {
     let (_turn, place) = turn();
-    let holder = Process::start(&place.root(), "holder", &[LOKT, "guard", "x", "--ttl", "3s", "--", "sleep", "600"]);
+    let holder = Process::start(&place.root(), "holder", &[LOKT, "guard", "x", "--ttl", "6s", "--", "sleep", "600"]);
     assert!(wait_until(Duration::from_secs(20), || place.stored("x").is_some()), "the guard holds it");
     let crowd = crowd(&place);
     let in_line = owners_in_line(&place);

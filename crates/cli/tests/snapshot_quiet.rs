@@ -164,10 +164,16 @@ impl Beside {
 fn is_refused_or_true(mounted: &Mounted, kind: &str) {
     assert_eq!(mounted.kind(), kind, "what is tried is what was meant");
     in_parallel(2, WAYS, |way| {
-        let mut refused = 0;
-        for rest_ms in [60, 0] {
+        let (mut refused, mut tries) = (0, 0);
+        // On a machine that is busy, only who rests for long leaves time for one.
+        for rest_ms in [60, 0, 1_000, 4_000] {
+            let is_short = rest_ms < 1_000;
+            if !is_short && refused < tries {
+                break;
+            }
             let mut beside = Beside::new(&mounted.at(), way, rest_ms);
-            for nth in 0..TRIES / 2 {
+            for nth in 0..if is_short { TRIES / 2 } else { 5 } {
+                tries += 1;
                 match beside.takes("quiesced", kind) {
                     None => refused += 1,
                     Some((said, judged)) => {
@@ -177,8 +183,8 @@ fn is_refused_or_true(mounted: &Mounted, kind: &str) {
                 }
             }
         }
-        say(&format!("{kind}, {way}: {refused} of {TRIES} refused, the others true"));
-        assert!(refused < TRIES, "{kind}, {way}: some were taken, or nothing was judged");
+        say(&format!("{kind}, {way}: {refused} of {tries} refused, the others true"));
+        assert!(refused < tries, "{kind}, {way}: some were taken, or nothing was judged");
     });
 }
 

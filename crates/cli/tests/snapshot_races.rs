@@ -167,8 +167,8 @@ fn check_49_a_snapshot_that_is_being_taken_is_left_alone_by_doctor() {
 fn a_lease_that_is_shorter_than_the_snapshot_is_renewed_meanwhile() {
     let calls = rehearsed(Acting::Session);
     let call = calls[commit(&calls) - 1].0.clone();
-    let (tenancy, token, args) = ready(Acting::Session, "--lease 400ms --renew 100ms --skew 50ms --grace 50ms");
-    let ended = delayed_at(&tenancy.place, "a", &as_words(&args), &call, 1_500);
+    let (tenancy, token, args) = ready(Acting::Session, "--lease 3s --renew 500ms --skew 50ms --grace 50ms");
+    let ended = delayed_at(&tenancy.place, "a", &as_words(&args), &call, 6_000);
     assert_eq!(ended.code, Some(0), "its holder works on: {ended:?}");
     assert_eq!(token_of(&ended), token, "under the same token");
     assert_eq!(history(&tenancy).len(), 1, "it is there");

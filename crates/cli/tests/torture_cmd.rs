@@ -264,7 +264,7 @@ fn what_is_kept_is_where_the_verdict_says_with_the_whole_history() {
 fn crash_frees_locks_that_nobody_can_have_any_more_are_stuck() {
     let _ring = ring();
     let dir = temp();
-    let running = torture(dir.path(), "--seconds 3 --procs 2").start();
+    let running = torture(dir.path(), "--seconds 15 --procs 2").start();
     fights(dir.path(), 2);
     let root = names_in(dir.path())[0].join("root");
     // An owner's lock, with nothing that ends it.

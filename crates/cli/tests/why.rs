@@ -63,14 +63,15 @@ fn a_held_name_in_json() {
     assert_eq!(reason["holder_host"], json!(host()), "where");
     assert_eq!(reason["holder_pid"], std::process::id(), "which process");
     assert_eq!(reason["holder_pid_status"], "alive", "does it live");
-    assert_eq!(reason["holder_age_sec"], 300, "since when");
+    let age = reason["holder_age_sec"].as_i64().expect("it is a number");
+    assert!((300..330).contains(&age), "since when: {age}");
     assert_eq!(reason["holder_ttl_sec"], 600, "for how long");
     assert!(
-        reason["holder_remaining_sec"].as_i64().is_some_and(|left| (290..=300).contains(&left)),
+        reason["holder_remaining_sec"].as_i64().is_some_and(|left| (270..=300).contains(&left)),
         "how much is left"
     );
     assert_eq!(reason["lock_id"], "0123456789abcdef0123456789abcdef", "which hold");
-    let message = format!("Held by a@{} (PID {}, alive) for 5m0s", host(), std::process::id());
+    let message = format!("Held by a@{} (PID {}, alive) for 5m{}s", host(), std::process::id(), age - 300);
     assert_eq!(reason["message"], json!(message), "the message scripts know");
 }
 
@@ -137,8 +138,8 @@ fn a_frozen_name_is_blocked_by_its_freeze_first() {
     assert_eq!(json["code"], "E_FROZEN", "the code is stable");
     let reason = &json["reasons"][0];
     assert_eq!((&reason["type"], &reason["freeze_owner"]), (&json!("frozen"), &json!("ops")), "who froze it");
-    assert_eq!(reason["freeze_age_sec"], 300, "since when");
-    assert!(reason["freeze_remaining_sec"].as_i64().is_some_and(|left| (290..=300).contains(&left)), "how long");
+    assert!(reason["freeze_age_sec"].as_i64().is_some_and(|age| (300..330).contains(&age)), "since when: {reason}");
+    assert!(reason["freeze_remaining_sec"].as_i64().is_some_and(|left| (270..=300).contains(&left)), "how long");
     root.put_record("build", &alive(go_record("build", "a")));
     let json = root.run("b", "why build --json").exits(2, "lock would be refused").json();
     let types: Vec<&Value> = json["reasons"].as_array().expect("it is a list").iter().map(|r| &r["type"]).collect();
@@ -237,6 +238,10 @@ fn why_agrees_with_lock_about_everything() {
         let root = Root::used();
         make(&root);
         let why = root.run("b", "why build --json");
+        if what == "a young empty file" {
+            // It may be old by now.
+            make(&root);
+        }
         let lock = root.run("b", "lock build --json");
         assert_eq!(why.code, lock.code, "why and lock agree about {what}{why}{lock}");
         let (why, lock) = (why.json(), lock.json());

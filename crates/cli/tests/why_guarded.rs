@@ -142,10 +142,16 @@ fn every_process_that_keeps_an_orphan_is_named() {
     eventually("both run", || root.outside().join("ready").exists() && command_of(&root, "build").is_some());
     guard.kill_guard();
     eventually("it is an orphan", || why(&root, "build")["reasons"][0]["liveness"] == "orphan");
+    let named = |json: &Value, name: &str| {
+        let kept_by = json["reasons"][0]["kept_by"].as_array().expect("it is a list");
+        kept_by.iter().any(|keeper| keeper["command"] == name)
+    };
+    eventually("the command is named, and what it started", || {
+        let json = why(&root, "build");
+        named(&json, "sh") && named(&json, "sleep")
+    });
     let json = why(&root, "build");
     let kept_by = json["reasons"][0]["kept_by"].as_array().expect("it is a list");
-    let names: Vec<&str> = kept_by.iter().filter_map(|keeper| keeper["command"].as_str()).collect();
-    assert!(names.contains(&"sh") && names.contains(&"sleep"), "the command and what it started: {names:?}");
     let pids: Vec<String> = kept_by.iter().map(|keeper| keeper["pid"].to_string()).collect();
     let kill = format!("kill {}  (ends the processes that still keep it)", pids.join(" "));
     assert!(suggestions(&json).contains(&kill.as_str()), "one command ends them: {json}");

@@ -28,7 +28,7 @@ fn main() {
     let alice = Lokt::create(&root, identity("alice".into(), None)).expect("a temp directory is writable");
     let bob = Lokt::create(&root, identity("bob".into(), None)).expect("it is there");
     for what in ["dropping", "releasing"] {
-        for ttl in [None, Some(Duration::from_secs(1))] {
+        for ttl in [None, Some(Duration::from_secs(3))] {
             for listens in [false, true] {
                 let request = alice.lock("x");
                 let request = if let Some(ttl) = ttl { request.ttl(ttl) } else { request };
@@ -43,7 +43,7 @@ fn main() {
                 let held = held.expect("the parent's is the parent's");
                 assert!(held.check().is_ok(), "after {what} it in a child, the parent still holds it");
                 // The record alone could be stale; the pulse must beat too, and the lease be renewed.
-                pause(Duration::from_millis(if ttl.is_some() { 1_300 } else { 0 }));
+                pause(Duration::from_millis(if ttl.is_some() { 3_500 } else { 0 }));
                 let refused = bob.lock("x").acquire();
                 assert!(
                     matches!(refused, Err(NotAcquired::Denied(_))),

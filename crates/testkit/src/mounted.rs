@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::swarm::wait_until;
 
 /// A file system whose last process has ended can be taken down at once.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Becomes this program again, given `words`, with mounts of its own. Comes back only if that can't be done.
 ///

@@ -1,7 +1,7 @@
 //! Processes in a session of their own, with a terminal or without one. None of them outlives the test, however it ends.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,14 +59,19 @@ impl Start<'_> {
         let user = ioctl_tiocgptpeer(&controller, user).expect("it was unlocked");
         let flags = fcntl_getfl(&controller).expect("it is open");
         fcntl_setfl(&controller, flags | OFlags::NONBLOCK).expect("it is open");
+        set_columns(&controller, columns);
         let copy = || user.try_clone().expect("there are descriptors left");
         let mut command = self.command(&["--ctty"]);
         command.stdin(copy()).stdout(copy()).stderr(copy());
         let session = Session { child: command.spawn().expect("setsid runs"), dir: self.dir.to_owned() };
-        let mut terminal = Terminal { session, controller: Some(controller), screen: Vec::new() };
-        terminal.resize(columns);
-        terminal
+        Terminal { session, controller: Some(controller), screen: Vec::new() }
     }
+}
+
+/// Before anybody looks: whoever starts on a terminal without a size finds out the size that others take for usual.
+fn set_columns(controller: impl AsFd, columns: u16) {
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(controller, size).expect("it is ours");
 }
 
 /// Processes without a terminal.
@@ -195,8 +200,7 @@ impl Terminal {
 
     /// It gets another width.
     pub fn resize(&mut self, columns: u16) {
-        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(self.controller(), size).expect("it is ours");
+        set_columns(self.controller(), columns);
     }
 
     /// Does it collect lines and show what is typed, as a shell leaves it?

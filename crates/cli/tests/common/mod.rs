@@ -570,13 +570,13 @@ impl Drop for Pulse {
 /// Looks until it is true, for at most ten seconds.
 #[track_caller]
 pub(crate) fn eventually(sentence: &str, is_true: impl Fn() -> bool) {
-    for _ in 0..2_000 {
+    for _ in 0..12_000 {
         if is_true() {
             return;
         }
         thread::park_timeout(Duration::from_millis(5));
     }
-    panic!("{sentence}, within ten seconds");
+    panic!("{sentence}, within a minute");
 }
 
 /// Makes a file look as if it had last been written in 2001.

@@ -112,7 +112,9 @@ impl Deed {
 
     /// The calls at which it is killed.
     fn calls(&self) -> Vec<Call> {
-        let (tenancy, _, args) = self.ready();
+        // However long strace takes.
+        let held = if self.held == Some(A_SECOND) { Some(LONG) } else { self.held };
+        let (tenancy, _, args) = Self { held, ..*self }.ready();
         let (ended, all) = with_paths(&tenancy.place, self.owner, &as_words(&args));
         assert!(matches!(ended.code, Some(0 | 5)), "{}: {ended:?}", self.title);
         let calls: Vec<Call> = all.into_iter().filter(changes).map(|(call, _)| call).collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lokt_testkit::swarm::{pause, wait_until};
 
 /// Whatever was begun has ended by then.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Whose turn it isn't looks again after this.
 const LOOK: Duration = Duration::from_millis(1);
 

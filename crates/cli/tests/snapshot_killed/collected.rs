@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lokt_testkit::strace::{Call, killed_at, with_paths};
-use lokt_testkit::swarm::{Ended, Over, in_parallel, pause, put};
+use lokt_testkit::swarm::{Ended, Over, in_parallel, pause, put, wait_until};
 use lokt_testkit::tenancy::{Tenancy, answer, as_words};
 use serde_json::Value;
 
@@ -90,6 +90,9 @@ fn gc_beside_those_who_take_and_restore_removes_nothing_that_is_used() {
         }
         let _over = Over(&over);
         pause(WHILE);
+        // On a slow machine for a while longer.
+        let is_enough = || [&taken, &restored, removed].iter().all(|count| count.load(Ordering::Relaxed) >= 3);
+        wait_until(Duration::from_secs(90), is_enough);
     });
     let history = tenancy.says("observer", "snapshot history --all", 0);
     for (name, head) in heads.into_inner().expect("nobody panicked with it") {

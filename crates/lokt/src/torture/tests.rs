@@ -16,8 +16,6 @@ use super::*;
 struct Late<'a> {
     readable: File,
     at: &'a Cell<u64>,
-    /// Or once more, so long after that.
-    again: Option<u64>,
 }
 
 impl Alarm for Late<'_> {
@@ -28,7 +26,7 @@ impl Alarm for Late<'_> {
     fn went_off(&mut self) -> bool {
         let goes_off = monotonic_ns() >= self.at.get();
         if goes_off {
-            self.at.set(self.again.take().map_or(NEVER, |later| monotonic_ns() + later));
+            self.at.set(NEVER);
         }
         goes_off
     }
@@ -50,7 +48,7 @@ fn tortured_in(
     let rival = &|_: &Path| Command::new("true");
     let torture = Torture { dir, also: None, procs: 3, time, seed: 1, keep, without_locks: false, worker, rival };
     let readable = File::open("/dev/zero").expect("it is always there");
-    torture.run(&mut Late { readable, at: alarm_at, again: None }, &mut |_| {})
+    torture.run(&mut Late { readable, at: alarm_at }, &mut |_| {})
 }
 
 #[test]
@@ -62,7 +60,7 @@ fn nobody_fights_alone() {
             Torture { dir, also: None, procs, time, seed: 1, keep: false, without_locks: false, worker, rival };
         let readable = File::open("/dev/zero").expect("it is always there");
         let never = Cell::new(u64::MAX);
-        let done = torture.run(&mut Late { readable, at: &never, again: None }, &mut |_| {});
+        let done = torture.run(&mut Late { readable, at: &never }, &mut |_| {});
         assert!(done.is_err_and(|error| error.to_string().contains("fight with nobody")), "{procs} processes");
     }
 }
@@ -140,10 +138,10 @@ fn processes_that_do_nothing_but_err_end_it() {
     let worker = |_: &Path, _: &Orders| shell("while :; do echo '?open hot.json: Stale file handle' || exit; done");
     let error = tortured(60 * MINUTE, &worker, &Cell::new(NEVER)).expect_err("nothing can be said about locks");
     assert_eq!(error.to_string(), "nobody gets on any more: open hot.json: Stale file handle");
-    // Those who get on now and then are let go on, here until three of them have been replaced.
+    // Those who get on now and then are let go on, here until nine of them have been replaced.
     let at = Cell::new(NEVER);
     let worker = |_: &Path, orders: &Orders| {
-        if orders.who == 6 {
+        if orders.who == 12 {
             at.set(0);
         }
         let gave_up = Entry { at: orders.until, who: orders.who, deed: Deed::GaveUp { name: "hot".into() } };
@@ -261,10 +259,12 @@ fn whoever_takes_long_to_die_keeps_nobody_waiting_and_is_waited_for_once() {
         Torture { dir: dir.path(), also: None, procs, time, seed: 1, keep: false, without_locks: false, worker, rival };
     let readable = File::open("/dev/zero").expect("it is always there");
     let mut dying = 0;
-    let mut alarm = Late { readable, at: &at, again: Some(2_500_000_000) };
+    let mut alarm = Late { readable, at: &at };
     let ordeal = torture.run(&mut alarm, &mut |news| {
         if let Tidings::Dying(many) = news {
             dying = many;
+            // Once more.
+            at.set(0);
         }
     });
     let ordeal = ordeal.expect("it was interrupted");
@@ -276,14 +276,19 @@ fn whoever_takes_long_to_die_keeps_nobody_waiting_and_is_waited_for_once() {
 #[test]
 fn whoever_was_inside_and_silent_until_it_was_killed_was_inside_all_the_time() {
     let at = Cell::new(NEVER);
+    let said = tempfile::tempdir().expect("temp");
     // Three are let in one after the other and say nothing more, as if they were stopped.
     let worker = |_: &Path, orders: &Orders| {
         if orders.who == 6 {
+            while names_in(said.path()).len() < 2 {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
             at.set(0);
         }
         let entered = Deed::Entered { name: "hot".into(), token: None, until: None };
         let entered = Entry { at: monotonic_ns(), who: orders.who, deed: entered };
-        shell(&format!("echo '{}'; exec sleep 60", entered.encode().trim_end()))
+        let file = said.path().join(orders.who.to_string());
+        shell(&format!("echo '{}'; : >'{}'; exec sleep 60", entered.encode().trim_end(), file.display()))
     };
     let ordeal = tortured(MINUTE, &worker, &at).expect("it was interrupted");
     assert!(ordeal.broken.overlaps > 0, "each lived when the next came: {ordeal:?}");

@@ -90,12 +90,15 @@ fn numbers_grow_past_six_digits() {
 #[test]
 fn readers_beside_writers_see_no_gap() {
     let (dir, ledger) = with_events(1, false);
-    let over = AtomicBool::new(false);
+    let (over, reads) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let writers: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
                     let ledger = reopened(&dir);
+                    while !reads.load(Ordering::SeqCst) {
+                        thread::yield_now();
+                    }
                     for _ in 0..60 {
                         append(&ledger, r#"{"type":"note"}"#);
                     }
@@ -113,7 +116,9 @@ fn readers_beside_writers_see_no_gap() {
                     census.head
                 );
                 heads.insert(census.head);
+                reads.store(true, Ordering::SeqCst);
             }
+            heads.insert(ledger.census().expect("listed").head);
             heads.len()
         });
         for writer in writers {
