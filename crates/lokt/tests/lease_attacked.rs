@@ -79,36 +79,6 @@ fn whatever_has_a_links_name_counts_until_it_has_been_there_for_long_enough() {
     }
 }
 
-/// A copy of another worktree's chain was put into this one, in part.
-#[test]
-fn a_link_of_another_chain_somewhere_above_ends_no_lease() {
-    for gap in 2..=6 {
-        let world = World::new();
-        let (main, session) = (world.worktree(world.disk(), "first"), world.session());
-        let last = take(&main, &session);
-        let slot = |number: u64| world.jvs().join(format!("locks/main.lock.d/{number:020}"));
-        let link = fs::read_to_string(slot(last)).expect("it is there");
-        give_back(&main, &session);
-        let base = fs::read(world.jvs().join("locks/main.lock.d/base")).expect("it is there");
-        let base: serde_json::Value = serde_json::from_slice(&base).expect("it is JSON");
-        let another = link.replace(base["chain"].as_str().expect("it has an id"), &"a".repeat(32));
-        assert_ne!(another, link, "it says of which chain it is");
-        // A release was the last one.
-        fs::write(slot(last + 1 + gap), another).expect("temp");
-        let token = take(&main, &session);
-        assert!(token > last, "token-order: {token} after {last}");
-        for round in 0..8 {
-            let status = main.status(Some(&session)).expect("no accident");
-            assert!(status.mine && status.lives, "{gap}, round {round}: it is still its holder's: {status:?}");
-            let kept = main.renew(&session).expect("no accident").value;
-            assert!(matches!(kept, Keeping::Renewed(_)), "{gap}, round {round}: {kept:?}");
-        }
-        assert!(matches!(attempt(&main, &world.session()), Leasing::Denied(_)), "{gap}: one-holder");
-        give_back(&main, &session);
-        assert!(take(&main, &world.session()) > token, "{gap}: and it goes on");
-    }
-}
-
 #[test]
 fn a_link_that_cannot_be_read_can_be_broken() {
     let world = World::new();

@@ -29,7 +29,8 @@ impl Default for FakeMachine {
 impl FakeMachine {
     /// A machine that booted an hour ago.
     pub fn new() -> Self {
-        let wall = "2026-01-01T12:00:00Z".parse().expect("a good time");
+        // A real clock shows more than what is written.
+        let wall = "2026-01-01T12:00:00.000123456Z".parse().expect("a good time");
         let now = Moment { wall, monotonic_ms: 3_600_000, boottime_ms: 3_600_000 };
         Self { state: Mutex::new(State { now, processes: HashMap::new(), random: 1 }) }
     }

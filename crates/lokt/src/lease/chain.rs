@@ -14,12 +14,14 @@ use lokt_core::time::Moment;
 
 use super::Worktree;
 use super::commit::Added;
-use super::fences::followed;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Content, Entry, Stamp};
 
 /// Somebody prunes while we read: that doesn't go on for ever.
 const READS_MAX: usize = 200;
+
+/// So many numbers nobody uses up: a link of another chain that lies higher is in nobody's way.
+const FAR: u64 = 1 << 32;
 
 /// The directory with all chains.
 pub(crate) const LOCKS: &str = "locks";
@@ -171,7 +173,8 @@ impl Worktree {
             {
                 links.damaged = Some(Damaged { number: number.1, why: "its last links are missing".into() });
             }
-            links.stranger = strangers.iter().copied().filter_map(followed).max().unwrap_or(0);
+            let is_near = |number: &u64| *number < links.ceiling().saturating_add(FAR);
+            links.stranger = strangers.iter().copied().filter(is_near).max().unwrap_or(0);
             // Where one of them is, no link of ours can be added.
             while strangers.contains(&links.next()) {
                 let why = "it is a link of another chain, in the place of the next one".into();

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use super::Worktree;
 use super::audit;
-use super::chain::{Damaged, LOCKS, Links};
+use super::chain::{Damaged, LOCKS, Links, Reading};
 use super::fences::BLOCK;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Stamp, Unlock};
@@ -144,7 +144,7 @@ impl Worktree {
             return Ok(None);
         }
         if self.needs_jump(links)? {
-            self.jump(links, links.elsewhere.max(links.stranger))?;
+            self.jump(links, links.elsewhere)?;
             return Ok(None);
         }
         let (next, ceiling) = (links.next() + 1, links.ceiling());
@@ -154,7 +154,7 @@ impl Worktree {
 
     /// Lets the numbers go on above `used`, and above every one that was ever allowed. The lease stays as it is.
     pub(crate) fn jump(&self, links: &Links, used: u64) -> Result<(), Error> {
-        let below = self.reserve(used.max(links.ceiling()).max(links.next()))?;
+        let below = self.reserve(used.max(links.stranger).max(links.ceiling()).max(links.next()))?;
         let deed = Deed::new("rebase", self.repo.machine.now());
         let step = Step { kind: Kind::Rebase, record: links.record().cloned(), deed: deed.with("next", below + 1) };
         self.link(links, step, After::jump(links, below))?;
@@ -163,7 +163,7 @@ impl Worktree {
 
     /// Overtakes a link that can't be read: nobody holds the lease after that. False: somebody was faster.
     pub(crate) fn overtake(&self, links: &Links, damaged: &Damaged, deed: Deed) -> Result<bool, Error> {
-        let below = self.reserve(links.ceiling().max(links.next()))?;
+        let below = self.reserve(links.stranger.max(links.ceiling()).max(links.next()))?;
         let deed = deed.with("damaged", damaged.why.as_str()).with("damaged_slot", damaged.number);
         let step = Step { kind: Kind::Rebase, record: None, deed: deed.with("next", below + 1) };
         let mut after = After::jump(links, below);
@@ -268,8 +268,20 @@ impl Worktree {
     /// every one. Asked only where that is the whole answer: whoever got or renewed a lease so long ago has lost it, and a publication
     /// tells by itself.
     fn has_counted(&self, slot: &Slot) -> Result<bool, Error> {
-        let is_asked = matches!(slot.kind, Kind::Release | Kind::Restore);
-        Ok(is_asked && self.is_chain(&slot.chain)? && audit::has(&self.repo, &slot.anchor, &slot.event))
+        let is_asked = matches!(slot.kind, Kind::Release | Kind::Restore | Kind::Rebase);
+        let mark = self.pruned_mark(&slot.chain);
+        let is_pruned = || Ok::<_, Error>(self.repo.disk.stamp(&mark).at("look at", &self.repo.path, &mark)?.is_some());
+        if !is_asked || !is_pruned()? {
+            return Ok(false);
+        }
+        // Whoever deletes links doesn't make them count: the chain went on after it.
+        let went_on = match self.read_chain()? {
+            Reading::Born(links) => {
+                links.last.is_some_and(|last| last.chain == slot.chain && last.number > slot.number)
+            }
+            Reading::Unborn => false,
+        };
+        Ok(went_on && audit::has(&self.repo, &slot.anchor, &slot.event))
     }
 
     /// Is the chain still that one?

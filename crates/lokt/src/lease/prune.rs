@@ -39,7 +39,10 @@ impl Worktree {
         if marked.is_err() {
             return;
         }
-        for &number in listing.slots.iter().skip(KEPT).rev() {
+        // Links of another chain above the last one of this are none of those that stay.
+        let last = links.last.as_ref().map_or(0, |last| last.number);
+        let above = listing.slots.partition_point(|number| *number > last);
+        for &number in listing.slots.iter().skip(above + KEPT).rev() {
             if self.repo.disk.remove(&self.chain_file(&File::Slot(number))).is_err() {
                 return;
             }

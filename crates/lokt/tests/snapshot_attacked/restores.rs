@@ -5,11 +5,16 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::atomic::AtomicBool;
 
+use lokt::lease::Releasing;
 use lokt::lease::doctor::examine_one;
-use lokt::snapshot::Restoring;
+use lokt::snapshot::{Acting, Restoring, SnapshotWish};
+use lokt::{Consistency, Isolation};
 
-use crate::scene::{CAREFUL, FORCED, Scene, after_the_link, decided, once, snapshot, taken};
+use crate::scene::{
+    CAREFUL, FORCED, Scene, after_the_link, after_the_link_of, control, decided, name, once, snapshot, taken,
+};
 
 const NOBODY: u32 = 65534;
 /// Says that the limit is set.
@@ -47,6 +52,46 @@ fn a_restore_that_was_decided_is_acknowledged_when_the_lease_is_lost() {
         let restored = scene.restore(&worktree, &first, CAREFUL).expect("no accident");
         assert!(matches!(restored, Restoring::Restored(_)), "stopped before call {nth}: {restored:?}");
         assert_eq!((scene.text("a").as_deref(), scene.head()), (Some("one"), Some(first)));
+    }
+}
+
+/// In a worktree that everybody may write to, the link that decided a restore is deleted by hand before its process is told, and somebody
+/// publishes a snapshot in its place. After the sixth call nobody looks again.
+#[test]
+fn a_restore_whose_link_was_deleted_swaps_nothing_under_what_came_instead() {
+    for nth in 1..=6 {
+        let scene = Scene::new();
+        let side = name("side");
+        scene.repo().create(&side, Isolation::Shared).expect("it is made");
+        let place = scene.repo().files_of(&side);
+        let shoot = |scene: &Scene, place: &Path, text: &str| {
+            fs::write(place.join("a"), text).expect("a file");
+            scene.world.machine.advance_secs(1);
+            let wish = SnapshotWish { consistency: Consistency::BestEffort, note: None, acting: Acting::Acquire };
+            let side = scene.repo().worktree(&name("side")).expect("it can be read").expect("it is there");
+            taken(side.snapshot(&wish, &control(&AtomicBool::new(false))).expect("no accident").value)
+        };
+        let first = shoot(&scene, &place, "one");
+        shoot(&scene, &place, "two");
+        let (copied, there, at) = (scene.clone(), scene.clone(), place.clone());
+        let is_copied = move || copied.count("restores") == 1;
+        let hook = after_the_link_of("locks/side.lock.d", nth, is_copied, move || {
+            let side = there.repo().worktree(&name("side")).expect("it can be read").expect("it is there");
+            let told = side.force_break("it only writes the log").expect("no accident").value;
+            assert!(matches!(told, Releasing::Denied(_)), "nobody has it: {told:?}");
+            let links = fs::read_dir(there.jvs("locks/side.lock.d")).expect("a chain").map(|link| link.expect("one"));
+            let number = |link: &fs::DirEntry| link.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
+            let last = links.filter(|link| number(link).is_some()).max_by_key(number).expect("there are some");
+            fs::remove_file(last.path()).expect("it is there");
+            shoot(&there, &at, "three");
+        });
+        let slow = scene.hooked_repo(hook).worktree(&side).expect("it can be read").expect("it is there");
+        let halt = AtomicBool::new(false);
+        let told = slow.restore_in_place(&scene.listed(&first), Acting::Acquire, CAREFUL, &control(&halt));
+        let text = fs::read_to_string(place.join("a")).ok();
+        let head = scene.repo().worktree(&side).expect("it can be read").expect("it is there").head().expect("a head");
+        let is_first = (text.as_deref() == Some("one"), head == Some(first));
+        assert_eq!(is_first.0, is_first.1, "before call {nth}: the tree has {text:?}, the head is {head:?}: {told:?}");
     }
 }
 

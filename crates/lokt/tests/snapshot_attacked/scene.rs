@@ -216,13 +216,23 @@ pub(crate) fn after_the_link(
     is_ready: impl Fn() -> bool + Send + Sync + 'static,
     then: impl Fn() + Send + Sync + 'static,
 ) -> Arc<Hook> {
+    after_the_link_of(CHAIN, nth, is_ready, then)
+}
+
+/// The same of another chain.
+pub(crate) fn after_the_link_of(
+    chain: &'static str,
+    nth: usize,
+    is_ready: impl Fn() -> bool + Send + Sync + 'static,
+    then: impl Fn() + Send + Sync + 'static,
+) -> Arc<Hook> {
     // How many calls were made since.
     let calls: Mutex<Option<usize>> = Mutex::default();
     Arc::new(move |call: &str, path: &str| {
         let now = {
             let mut calls = calls.lock().expect("nobody panics with it");
             *calls = match *calls {
-                None if call == "unnamed_link" && path.starts_with(CHAIN) && is_ready() => Some(0),
+                None if call == "unnamed_link" && path.starts_with(chain) && is_ready() => Some(0),
                 calls => calls.map(|calls| calls + 1),
             };
             *calls
