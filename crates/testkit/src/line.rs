@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
@@ -178,13 +178,20 @@ pub fn ticket_of(root: &Path, name: &str, pid: u32) -> Option<u64> {
     tickets(root, name).into_iter().find(|(_, pulse)| pulse["process"]["pid"] == pid).map(|(number, _)| number)
 }
 
-/// Starts `words` as `owner`, who has a ticket for `name` when this returns.
+/// Starts `words` as `owner`, who has a ticket for `name` when this returns, and has left the mutex: whoever is stopped inside keeps everybody out.
 #[track_caller]
 pub fn in_line(root: &Path, name: &str, owner: &str, words: &[&str]) -> Process {
     let mut process = Process::start(root, owner, words);
     let queued = wait_until(PATIENCE, || ticket_of(root, name, process.pid()).is_some() || process.is_over());
     assert!(queued && !process.is_over(), "{} waits in line", process.what);
+    assert!(wait_until(PATIENCE, || is_free(root)), "{} leaves the mutex", process.what);
     process
+}
+
+/// Is nobody inside the mutex?
+fn is_free(root: &Path) -> bool {
+    let root = std::fs::File::open(root).expect("the root is there");
+    flock(&root, FlockOperation::NonBlockingLockShared).is_ok()
 }
 
 /// Who was granted `name`, in order.
