@@ -176,8 +176,99 @@ fn whoever_was_let_in_and_lost_it_before_it_could_say_so_was_not_passed() {
         ];
         judge::line(&history).len()
     };
-    assert_eq!(passed(Some(0)), 0, "it had it before the other, for a time that nobody knows");
+    for until in [0, 4 * SECOND] {
+        assert_eq!(passed(Some(until)), 0, "it had it before the other, for a time that nobody knows");
+    }
     assert_eq!(passed(Some(5 * SECOND)), 1, "whoever still had it got it when it says");
+}
+
+#[test]
+fn whoever_was_in_line_for_another_hold_is_not_in_line_for_the_next() {
+    let out_of_time = entry(9 * SECOND, 1, Deed::OutOfTime { name: "x".into(), until: 8 * SECOND });
+    let passed = |between: &[Entry]| {
+        let first = [asked(1, 1), in_line(SECOND, 1)];
+        let last = [asked(6 * SECOND, 2), entered(7 * SECOND, 2, 7, None), out_of_time.clone()];
+        judge::line(&[first.as_slice(), between, last.as_slice()].concat()).len()
+    };
+    assert_eq!(passed(&[]), 1, "it was in line all the time");
+    let held = [entered(2 * SECOND, 1, 5, None), left(3 * SECOND, 1)];
+    assert_eq!(passed(&held), 0, "it had it, and wasn't seen in line again");
+    assert_eq!(passed(&[asked(5 * SECOND, 1)]), 0, "it asked anew, and wasn't seen in line again");
+}
+
+#[test]
+fn a_lock_that_was_left_alone_before_somebody_came_excuses_nobody_later() {
+    let passed = |in_line_at: u64| {
+        let history = [
+            entered(1, 9, 1, None),
+            left(2, 9),
+            // It was free for four seconds.
+            entered(4 * SECOND, 8, 2, None),
+            left(9 * SECOND, 8),
+            asked(3 * SECOND, 1),
+            in_line(in_line_at, 1),
+            asked(8 * SECOND, 2),
+            entered(9 * SECOND + 1, 2, 3, None),
+            left(9 * SECOND + 2, 2),
+            entered(9 * SECOND + 3, 1, 4, None),
+        ];
+        judge::line(&history).len()
+    };
+    assert_eq!(passed(5 * SECOND), 1, "it came when somebody was inside");
+    assert_eq!(passed(4 * SECOND), 0, "it may have been there when it was left alone");
+    assert_eq!(passed(3 * SECOND + 1), 0, "it was there");
+}
+
+#[test]
+fn of_those_who_were_passed_the_one_who_waited_longest_is_named() {
+    // Two in line, each until it entered or gave up; and one who came after both.
+    let named = |untils: [u64; 2]| {
+        let gave_up = |who, until| entry(20 * SECOND + who, who, Deed::OutOfTime { name: "x".into(), until });
+        let history = [
+            asked(1, 1),
+            in_line(SECOND, 1),
+            asked(2, 2),
+            in_line(2 * SECOND, 2),
+            asked(3 * SECOND, 3),
+            entered(6 * SECOND, 3, 7, None),
+            gave_up(1, untils[0]),
+            gave_up(2, untils[1]),
+        ];
+        judge::line(&history).iter().map(|found| found.passed.who).collect::<Vec<_>>()
+    };
+    assert_eq!(named([10 * SECOND, 5 * SECOND]), [1], "the second had given up by then");
+    assert_eq!(named([5 * SECOND, 10 * SECOND]), [2], "the first had");
+    assert_eq!(named([9 * SECOND, 10 * SECOND]), [2], "both were passed, the second for longer");
+    assert_eq!(named([10 * SECOND, 10 * SECOND]), [1], "whoever was there first");
+    assert_eq!(named([6 * SECOND, 5 * SECOND]), [0; 0], "nobody was there any more");
+}
+
+#[test]
+fn whoever_got_in_line_in_the_moment_the_other_asked_was_not_passed() {
+    let history = [
+        asked(1, 1),
+        in_line(2 * SECOND, 1),
+        asked(2 * SECOND, 2),
+        entered(3 * SECOND, 2, 1, None),
+        left(3 * SECOND + 1, 2),
+        entered(4 * SECOND, 1, 2, None),
+    ];
+    assert!(judge::line(&history).is_empty());
+}
+
+#[test]
+fn of_two_who_were_inside_as_long_the_first_is_named() {
+    let history = [
+        entered(10, 1, 1, None),
+        entered(20, 2, 2, None),
+        entered(30, 3, 3, None),
+        left(60, 1),
+        left(60, 2),
+        left(70, 3),
+    ];
+    let pairs: Vec<(u64, u64)> =
+        judge::overlaps(&history).iter().map(|found| (found.first.who, found.second.who)).collect();
+    assert_eq!(pairs, [(1, 2), (1, 3)]);
 }
 
 #[test]
