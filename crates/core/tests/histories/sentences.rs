@@ -1,6 +1,6 @@
 //! Small histories by hand: the edges of each judge, and what it says.
 
-use lokt_core::history::{Deed, Entry, figures, judge};
+use lokt_core::history::{Deed, Entry, figures, holds, judge};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -269,6 +269,59 @@ fn of_two_who_were_inside_as_long_the_first_is_named() {
     let pairs: Vec<(u64, u64)> =
         judge::overlaps(&history).iter().map(|found| (found.first.who, found.second.who)).collect();
     assert_eq!(pairs, [(1, 2), (1, 3)]);
+}
+
+#[test]
+fn whoever_was_stopped_before_it_was_in_line_is_passed_like_anybody() {
+    let stopped = |at| entry(at, 1, Deed::Stopped);
+    let passed = |continued_at: u64| {
+        let history = [
+            // Twice, and ended by one continuation.
+            stopped(SECOND),
+            stopped(SECOND + 1),
+            entry(continued_at, 1, Deed::Continued),
+            asked(3 * SECOND, 1),
+            in_line(4 * SECOND, 1),
+            asked(5 * SECOND, 2),
+            entered(6 * SECOND, 2, 1, None),
+            left(6 * SECOND + 1, 2),
+            entered(7 * SECOND, 1, 2, None),
+        ];
+        judge::line(&history).len()
+    };
+    assert_eq!(passed(2 * SECOND), 1, "it was awake again");
+    assert_eq!(passed(4 * SECOND), 0, "not for certain");
+    assert_eq!(passed(5 * SECOND), 0, "it stood still in line");
+}
+
+#[test]
+fn whoever_gave_up_and_is_inside_later_was_in_line_for_something_else() {
+    let gave_up = entry(3, 1, Deed::GaveUp { name: "x".into() });
+    let found = holds::holds(&[asked(1, 1), in_line(2, 1), gave_up, entered(9, 1, 1, None)]);
+    assert_eq!((found[0].asked, found[0].in_line), (None, None));
+}
+
+#[test]
+fn numbers_that_cannot_be_right_are_one_sentence_each() {
+    let appending = |at, who, key: &str| entry(at, who, Deed::Appending { ledger: "l".into(), key: key.into() });
+    let appended =
+        |at, who, key: &str, number| entry(at, who, Deed::Appended { ledger: "l".into(), key: key.into(), number });
+    let told = |second: &str, number: u64| {
+        let history = [
+            appending(SECOND, 1, "a"),
+            appended(2 * SECOND, 1, "a", 5),
+            appending(3 * SECOND, 2, second),
+            appended(4 * SECOND, 2, second, number),
+        ];
+        judge::ledger(&history).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let first = "a of process 1 (number 5, known at 2.000000 s)";
+    let second = |number| format!("b of process 2 (number {number}, known at 4.000000 s)");
+    assert_eq!(told("b", 5), [format!("l: {first} and {} got the same number", second(5))]);
+    let smaller = format!("l: {} began at 3.000000 s and got a smaller number than {first}", second(4));
+    assert_eq!(told("b", 4), [smaller]);
+    assert_eq!(told("a", 6), [format!("l: {first} was acknowledged once more as number 6")]);
+    assert_eq!(told("b", 6), [""; 0]);
 }
 
 #[test]
