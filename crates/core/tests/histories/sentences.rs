@@ -370,7 +370,21 @@ fn a_register_that_went_back_is_lost_for_whoever_entered_after_it_was_known() {
     );
     assert_eq!(lost(&came(3 * SECOND, 7)), Vec::<String>::new(), "it read what was there");
     assert_eq!(lost(&came(3 * SECOND, 9)), Vec::<String>::new(), "others were killed before they could say so");
-    assert_eq!(lost(&came(2 * SECOND - 1, 5)), Vec::<String>::new(), "it may have read before");
+    for entered_at in [2 * SECOND - 1, 2 * SECOND] {
+        assert_eq!(lost(&came(entered_at, 5)), Vec::<String>::new(), "it may have read before");
+    }
+    // Two made the same of it: whoever comes after both came after the first.
+    let twice = [
+        entered(1, 1, 1, None),
+        entered(2, 2, 2, None),
+        wrote(2 * SECOND, 1, 6, true),
+        wrote(3 * SECOND, 2, 6, true),
+        entered(4 * SECOND, 3, 3, None),
+        wrote(5 * SECOND, 3, 0, true),
+    ];
+    let told = lost(&twice);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[1].starts_with("r: process 1 made it 7 by 2.000000 s; process 3 made it 1"), "{told:?}");
 }
 
 #[test]
