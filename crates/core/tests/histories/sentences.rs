@@ -325,6 +325,31 @@ fn numbers_that_cannot_be_right_are_one_sentence_each() {
 }
 
 #[test]
+fn a_smaller_number_is_compared_with_the_greatest_that_was_known_before_it_was_asked_for() {
+    let appending = |at, key: &str| entry(at, 1, Deed::Appending { ledger: "l".into(), key: key.into() });
+    let appended = |at, key: &str, number| entry(at, 1, Deed::Appended { ledger: "l".into(), key: key.into(), number });
+    // Three that began together, and one that began at a moment, with number 8.
+    let told = |numbers: [u64; 3], began: u64| {
+        let mut history = vec![appending(began, "d"), appended(9 * SECOND, "d", 8)];
+        for ((key, number), known) in ["a", "b", "c"].into_iter().zip(numbers).zip(1..) {
+            history.extend([appending(0, key), appended(known * SECOND, key, number)]);
+        }
+        let found = judge::ledger(&history);
+        found.iter().map(ToString::to_string).filter(|one| one.contains("smaller")).collect::<Vec<_>>()
+    };
+    let than = |key: &str, number: u64, known: u64| {
+        let than = format!("{key} of process 1 (number {number}, known at {known}.000000 s)");
+        [format!(
+            "l: d of process 1 (number 8, known at 9.000000 s) began at 4.000000 s and got a smaller number than {than}"
+        )]
+    };
+    assert_eq!(told([5, 9, 7], 4 * SECOND), than("b", 9, 2));
+    assert_eq!(told([10, 9, 7], 4 * SECOND), than("a", 10, 1));
+    assert_eq!(told([9, 9, 7], 4 * SECOND), than("a", 9, 1), "of the same number, the one that was known first");
+    assert_eq!(told([5, 9, 7], 2 * SECOND), [""; 0], "what is known in that moment may not have been before");
+}
+
+#[test]
 fn a_late_write_is_one_sentence_with_its_lease_in_it() {
     let history = [
         entered(1, 1, 7, Some(SECOND)),
