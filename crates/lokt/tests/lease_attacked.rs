@@ -9,19 +9,10 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lease_world::{OVER_SECS, World, take, terms};
+use lease_world::{OVER_SECS, World, attempt, give_back, take, terms};
 use lokt::lease::{Keeping, LeaseState, LeaseTerms, Leasing, Publishing, Releasing, Worktree};
-use lokt::{ErrorKind, LockName, Patience, Session};
+use lokt::{ErrorKind, LockName, Patience};
 use lokt_testkit::hook_disk::HookDisk;
-
-fn attempt(worktree: &Worktree, session: &Session) -> Leasing {
-    worktree.acquire(session, &terms(), &mut Patience::none()).expect("no accident").value
-}
-
-fn give_back(worktree: &Worktree, session: &Session) {
-    let released = worktree.release(session).expect("no accident").value;
-    assert!(matches!(released, Releasing::Released(_)), "{released:?}");
-}
 
 /// `worktree`, in whose way `deed` comes once, before the first call of that name about such a path.
 fn interrupted(

@@ -9,23 +9,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lease_world::{OVER_SECS, World, take, terms};
+use lease_world::{OVER_SECS, World, attempt, give_back, take};
 use lokt::lease::audit::begin_anew;
 use lokt::lease::{Keeping, Leasing, Releasing, Worktree};
 use lokt::repo::Repository;
 use lokt::sys::os_disk::OsDisk;
-use lokt::{LockName, Patience, Session};
+use lokt::{LockName, Session};
 use lokt_testkit::hook_disk::{Hook, HookDisk};
 use lokt_testkit::machine::somebody;
-
-fn attempt(worktree: &Worktree, session: &Session) -> Leasing {
-    worktree.acquire(session, &terms(), &mut Patience::none()).expect("no accident").value
-}
-
-fn give_back(worktree: &Worktree, session: &Session) {
-    let released = worktree.release(session).expect("no accident").value;
-    assert!(matches!(released, Releasing::Released(_)), "{released:?}");
-}
 
 #[track_caller]
 fn keeps(worktree: &Worktree, session: &Session, context: &str) {

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lokt::lease::{LeaseTerms, Leasing, Taking, Worktree};
+use lokt::lease::{LeaseTerms, Leasing, Releasing, Taking, Worktree};
 use lokt::repo::Repository;
 use lokt::sys::disk::Disk;
 use lokt::sys::machine::Machine as _;
@@ -70,6 +70,16 @@ pub(crate) fn take(worktree: &Worktree, session: &Session) -> u64 {
         Leasing::Granted(lease) => lease.token.get(),
         other => panic!("it could be had: {other:?}; {:?}", worktree.status(None)),
     }
+}
+
+/// Asks for the lease, without waiting.
+pub(crate) fn attempt(worktree: &Worktree, session: &Session) -> Leasing {
+    worktree.acquire(session, &terms(), &mut Patience::none()).expect("no accident").value
+}
+
+pub(crate) fn give_back(worktree: &Worktree, session: &Session) {
+    let released = worktree.release(session).expect("no accident").value;
+    assert!(matches!(released, Releasing::Released(_)), "{released:?}");
 }
 
 /// In memory, where there is such a place: many thousand links are synced here.
