@@ -30,6 +30,13 @@ pub struct Hold {
     pub left: bool,
 }
 
+impl Hold {
+    /// Was it inside for certain, if only for a moment? Whoever heard of its lease after that was over wasn't.
+    pub(super) fn is_certain(&self) -> bool {
+        self.until.is_none_or(|until| until > self.entered)
+    }
+}
+
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {}", self.who)?;

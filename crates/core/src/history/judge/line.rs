@@ -67,8 +67,8 @@ pub fn line(entries: &[Entry]) -> Vec<OutOfTurn> {
     let stops = Stops::of(&sorted);
     let holds = holds_in_time(&sorted);
     let mut names: BTreeMap<&str, OfName<'_>> = BTreeMap::new();
-    // Whoever heard of its lock after that was lost says nothing about when it was let in.
-    for hold in holds.iter().filter(|hold| hold.until.is_none_or(|until| until > hold.entered)) {
+    // The others say nothing about when they were let in.
+    for hold in holds.iter().filter(|hold| hold.is_certain()) {
         let of = names.entry(&hold.name).or_default();
         of.holds.push(hold);
         of.waited.extend(hold.in_line.map(|in_line| Passed {

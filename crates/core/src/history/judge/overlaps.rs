@@ -32,11 +32,7 @@ impl fmt::Display for Overlap {
 pub fn overlaps(entries: &[Entry]) -> Vec<Overlap> {
     let mut longest: BTreeMap<String, Hold> = BTreeMap::new();
     let mut found = Vec::new();
-    for hold in holds(entries) {
-        // Whoever heard of its lease after that was over was never inside for certain.
-        if hold.until.is_some_and(|until| until <= hold.entered) {
-            continue;
-        }
+    for hold in holds(entries).into_iter().filter(Hold::is_certain) {
         match longest.get_mut(&hold.name) {
             None => {
                 longest.insert(hold.name.clone(), hold);
