@@ -123,6 +123,7 @@ fn torture(dir: &Path, seconds: u64, seed: u64, dynamic: &str) -> Outcome {
     checks.extend(validate::freezes::check(dir, &entries));
     checks.extend(validate::planted::check(&entries));
     checks.extend(ends::check(dir));
+    checks.extend(validate::trespasses::check(&scene));
     checks.extend(validate::peers(&peers));
     checks.extend(validate::nemesis(&troubles));
     checks.extend(validate::state::check(&scene, &entries));

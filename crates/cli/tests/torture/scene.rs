@@ -5,7 +5,9 @@
 //! | path | what |
 //! | --- | --- |
 //! | `history/` | what everybody did, one file for each slot of the traffic |
-//! | `main/`, `mess/`, `fenced/` | wards: each has a root, and the first a ledger and worktrees |
+//! | `main/`, `mess/`, `fenced/`, `twin/` | wards: each has a root, and the first a ledger and worktrees |
+//! | `yard/` | a lokt repository without `LOKT_ROOT`: its worktrees must find one root |
+//! | `nest/` | a lokt repository whose root is inside the worktree that is restored |
 //! | `.tmp…/at`, `.tmp…/image` | a small disk, which is one more ward with all of that; and what it is mounted from |
 //! | `peers/` | other locks under the same load, with histories of their own |
 //! | `registers/` | what the locks protect |
@@ -39,6 +41,8 @@ pub(crate) const MESSY: [&str; 2] = ["x", "y"];
 pub(crate) const NODES: [&str; 2] = ["n1", "n2"];
 /// Worktrees whose leases are wanted; the last one is snapshotted.
 pub(crate) const WORKTREES: [&str; 3] = ["w1", "w2", "snap"];
+/// Directories of the yard from which its one root is used, below its base; the third is also a git repository.
+pub(crate) const YARD: [&str; 4] = ["", "worktrees/w1", "worktrees/w2/below", "main"];
 /// How large the disk is that is filled. The history isn't on it.
 const DISK_MB: u32 = 48;
 
@@ -59,7 +63,9 @@ impl Scene {
         let dir = dir.to_path_buf();
         // The small disk, too: whoever ends a run from outside knows where everything is.
         tempfile::env::override_temp_dir(&dir).expect("no temp directory was made before");
-        for part in ["history", "registers", "strace", "scratch", "main", "mess", "fenced", "peers"] {
+        for part in
+            ["history", "registers", "strace", "scratch", "main", "mess", "fenced", "twin", "yard", "nest", "peers"]
+        {
             fs::create_dir(dir.join(part)).expect("a temp directory is writable");
         }
         put(&dir.join("clock"), "+0");
@@ -70,8 +76,7 @@ impl Scene {
             // Whoever watches over the run takes everything away, if all is well.
             disk: Mounted::image("ext4", DISK_MB).keep(),
         };
-        for ward in ["main", "disk"] {
-            scene.expect(ward, &["ledger", "init"]);
+        for ward in ["main", "disk", "nest", "yard"] {
             scene.expect(ward, &["worktree", "init"]);
             for worktree in WORKTREES {
                 scene.expect(ward, &["worktree", "create", worktree]);
@@ -79,8 +84,21 @@ impl Scene {
             let link = scene.base(ward).join("worktrees").join(WORKTREES[WORKTREES.len() - 1]).join("link");
             std::os::unix::fs::symlink("part-0", link).expect("a new worktree is writable");
         }
+        for ward in ["main", "disk"] {
+            scene.expect(ward, &["ledger", "init"]);
+        }
         scene.expect("fenced", &["worktree", "init"]);
+        scene.furnish_yard();
         scene
+    }
+
+    /// A git repository in one of the yard's worktrees. It must not bring a second root.
+    fn furnish_yard(&self) {
+        let below = self.base("yard").join(YARD[2]);
+        fs::create_dir(&below).expect("a new worktree is writable");
+        let top = below.parent().expect("it was made in a worktree");
+        let made = Command::new("git").args(["init", "-q"]).current_dir(top).status();
+        assert!(made.is_ok_and(|status| status.success()), "git makes a repository");
     }
 
     /// The directory of a ward: its root is in it, its ledger and its repository are there.
@@ -118,11 +136,31 @@ impl Scene {
     }
 }
 
+/// The value of `LOKT_ROOT` in a ward. The yard has none: there the root is found.
+pub(crate) fn root_of(base: &Path) -> Option<PathBuf> {
+    match base.file_name().and_then(|name| name.to_str()) {
+        Some("yard") => None,
+        Some("nest") => Some(base.join("worktrees").join(WORKTREES[WORKTREES.len() - 1]).join("deep/root")),
+        _ => Some(base.join("root")),
+    }
+}
+
+/// Sets up the environment of a command in a ward.
+pub(crate) fn settle(command: &mut Command, base: &Path, owner: &str, mark: &Path) {
+    command.env("LOKT_OWNER", owner).env(MARK, mark);
+    for variable in ["LOKT_HOLDS", "GIT_DIR", "LOKT_ROOT"] {
+        command.env_remove(variable);
+    }
+    if let Some(root) = root_of(base) {
+        command.env("LOKT_ROOT", root);
+    }
+}
+
 /// Runs a command line in the directory of a ward.
 pub(crate) fn run_in(base: &Path, owner: &str, words: &[&str], mark: &Path) -> Ended {
     let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(base).env("LOKT_ROOT", base.join("root")).env("LOKT_OWNER", owner);
-    command.env(MARK, mark).env_remove("LOKT_HOLDS");
+    command.args(&words[1..]).current_dir(base);
+    settle(&mut command, base, owner, mark);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap_or_else(|error| panic!("run {words:?}: {error}"));
     let pid = child.id();

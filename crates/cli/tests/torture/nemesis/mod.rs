@@ -19,9 +19,11 @@ use rustix::process::Signal;
 use self::troubles::note;
 use crate::ends;
 use crate::traffic::{Traffic, locked};
+use crate::worker::muted::FULL_PIPE;
+use crate::worker::snapshots::AROUND_ROOT;
 
 /// Every kind of trouble. A run in which one of them never came true has shown nothing about it.
-pub(crate) const KINDS: [&str; 16] = [
+pub(crate) const KINDS: [&str; 18] = [
     "kill",
     "orphan",
     "short stop",
@@ -38,6 +40,8 @@ pub(crate) const KINDS: [&str; 16] = [
     "damaged pulse",
     "freeze",
     "full disk",
+    FULL_PIPE,
+    AROUND_ROOT,
 ];
 /// Long stops are longer than the leases of a second, and shorter than the five seconds for which a command waits for a root whose mutex
 /// somebody stands still with.

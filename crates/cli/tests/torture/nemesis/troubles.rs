@@ -104,11 +104,16 @@ pub(crate) fn choose(dice: &mut Dice, dir: &Path, clockwork: &Clockwork<'_>, ser
             words.push(clockwork.dynamic.to_owned());
             Wrapped { words, plain: false, told: Some(Told::Clock) }
         }
-        _ => Wrapped { words: vec![LOKT.to_owned()], plain: true, told: None },
+        _ => Wrapped::not(),
     }
 }
 
 impl Wrapped {
+    /// No trouble.
+    pub(crate) fn not() -> Self {
+        Self { words: vec![LOKT.to_owned()], plain: true, told: None }
+    }
+
     /// The command has ended; what came of its trouble is noted.
     pub(crate) fn note(&self, dir: &Path) {
         let kinds: Vec<&str> = match &self.told {

@@ -7,7 +7,7 @@ use lokt_testkit::dice::Dice;
 use super::Traffic;
 use crate::ends::{PLANTED, REFUSED};
 use crate::nemesis::troubles::{Clockwork, Wrapped, choose};
-use crate::scene::{BRIEF, LASTING, MESSY, NODES, WORKTREES};
+use crate::scene::{BRIEF, LASTING, MESSY, NODES, WORKTREES, YARD};
 
 /// The longest that anybody waits in line.
 const PATIENCE_MS: u64 = 6_000;
@@ -31,6 +31,12 @@ pub(crate) enum What {
     Guard,
     /// `lokt guard --ttl 1s`.
     BriefGuard,
+    /// `lokt guard` whose messages nobody reads: its stderr is a full pipe.
+    MutedGuard,
+    /// The same with leases of a second.
+    BriefMutedGuard,
+    /// `lokt guard` whose command uses its token in another root.
+    Trespass,
     /// `lokt claim run`.
     ClaimRun,
     /// `lokt lease run`.
@@ -47,10 +53,10 @@ const fn in_ward(ward: &'static str, what: What) -> Kind {
     Kind { what, ward }
 }
 
-/// Forty-one at once.
-pub(crate) const LOAD: [Kind; 41] = [
-    in_ward("main", What::Guard),
-    in_ward("main", What::Guard),
+/// All of these at once.
+pub(crate) const LOAD: [Kind; 49] = [
+    in_ward("main", What::MutedGuard),
+    in_ward("main", What::BriefMutedGuard),
     in_ward("main", What::Guard),
     in_ward("main", What::Guard),
     in_ward("main", What::Guard),
@@ -90,6 +96,14 @@ pub(crate) const LOAD: [Kind; 41] = [
     in_ward("fenced", What::Sleeper("fenced-lease")),
     in_ward("fenced", What::Worker("fenced-lease")),
     in_ward("fenced", What::Worker("fenced-lease")),
+    in_ward("yard", What::Guard),
+    in_ward("yard", What::Guard),
+    in_ward("yard", What::Guard),
+    in_ward("nest", What::Guard),
+    in_ward("nest", What::Guard),
+    in_ward("nest", What::Guard),
+    in_ward("nest", What::SnapshotRun),
+    in_ward("twin", What::Trespass),
 ];
 
 /// A command line, and what is known about it.
@@ -100,6 +114,10 @@ pub(crate) struct Started {
     pub(crate) command: String,
     /// The ward that it runs in.
     pub(crate) ward: &'static str,
+    /// Where in the ward, below its base.
+    pub(crate) place: &'static str,
+    /// `GIT_DIR` names nothing there.
+    pub(crate) has_git_dir: bool,
     /// What it asks for, as the history calls it; a worker says that itself.
     pub(crate) asks: Vec<String>,
     /// Nothing slows it down, so its turn in the line can be judged.
@@ -126,26 +144,36 @@ impl Kind {
         }
         let scene = traffic.scene;
         let clockwork = Clockwork { dynamic: &scene.dynamic, preload: &scene.preload };
-        let wrapped = choose(dice, &scene.dir, &clockwork, &format!("{who}"), &[]);
-        let mut words = wrapped.words.clone();
+        let is_muted = matches!(self.what, What::MutedGuard | What::BriefMutedGuard);
+        // What strace has to say about itself would wait for a reader, too.
+        let wrapped =
+            if is_muted { Wrapped::not() } else { choose(dice, &scene.dir, &clockwork, &format!("{who}"), &[]) };
+        let (place, has_git_dir) =
+            if ward == "yard" { (YARD[dice.index(YARD.len())], dice.below(3) == 0) } else { ("", false) };
+        let mut words = if is_muted { [worker("muted", &[]), vec!["--".into()]].concat() } else { Vec::new() };
+        words.extend_from_slice(&wrapped.words);
+        let before = words.len();
         let (asks, ttl_ms, more) = match self.what {
-            What::Guard => guard(ward, dice, &mut words),
-            What::BriefGuard => brief_guard(ward, dice, &mut words),
+            What::Guard | What::MutedGuard => guard(ward, dice, &mut words),
+            What::BriefGuard | What::BriefMutedGuard => brief_guard(ward, dice, &mut words),
+            What::Trespass => trespass(ward, &mut words),
             What::ClaimRun => claim_run(ward, dice, &mut words),
             _ => lease_run(ward, dice, &mut words, self.what, &scene.dir.join(format!("scratch/{who}.session"))),
         };
         let asked = format!("asked={}", lokt_testkit::scribe::now_ns());
         words.push("--".into());
         words.extend(worker("section", &[more, vec![asked, format!("ttl_ms={ttl_ms}")]].concat()));
-        let guards = matches!(self.what, What::Guard | What::BriefGuard);
-        let command = words[wrapped.words.len()..].join(" ");
-        Started { words, command, ward, asks, plain: wrapped.plain, refuses_by_2: !guards, wrapped: Some(wrapped) }
+        let guards = is_muted || matches!(self.what, What::Guard | What::BriefGuard | What::Trespass);
+        let command = words[before..].join(" ");
+        let (plain, refuses_by_2) = (wrapped.plain, !guards);
+        Started { words, command, ward, place, has_git_dir, asks, plain, refuses_by_2, wrapped: Some(wrapped) }
     }
 }
 
 /// A life that asks for nothing before it runs.
 fn alone(ward: &'static str, words: Vec<String>, command: String) -> Started {
-    Started { words, command, ward, asks: Vec::new(), plain: true, refuses_by_2: false, wrapped: None }
+    let (place, asks, wrapped) = ("", Vec::new(), None);
+    Started { words, command, ward, place, has_git_dir: false, asks, plain: true, refuses_by_2: false, wrapped }
 }
 
 /// A life that ends as none may, by a script.
@@ -221,6 +249,11 @@ fn guard(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {
     let asks = names.iter().map(|name| format!("{ward}/{name}")).collect();
     let (register, dwell_ms) = if is_messy { ("no", 800) } else { ("yes", 60) };
     (asks, 0, vec![format!("register={register}"), format!("dwell_ms={dwell_ms}")])
+}
+
+fn trespass(ward: &str, words: &mut Vec<String>) -> Asking {
+    push(words, &["guard", "-E", &REFUSED.to_string(), "r"]);
+    (vec![format!("{ward}/r")], 0, vec!["then=trespass".into()])
 }
 
 fn brief_guard(ward: &str, dice: &mut Dice, words: &mut Vec<String>) -> Asking {

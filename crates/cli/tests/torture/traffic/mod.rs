@@ -20,7 +20,7 @@ pub(crate) use self::lives::{LOAD, What, worker_words};
 use self::lives::{Started, planted, planted_worker};
 use crate::ends::{self, ABORT, Ended, REFUSED, Whose};
 use crate::roll::Roll;
-use crate::scene::{MARK, Scene};
+use crate::scene::{Scene, settle};
 
 /// Everything that runs at once.
 pub(crate) struct Traffic<'a> {
@@ -124,9 +124,14 @@ impl<'a> Traffic<'a> {
         let scribe = Scribe::new(&self.history(slot), who).expect("a history can be written");
         // The nemesis must come to its turn among them. Whatever ends this program ends them too, also those that stand still.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "nice", "-n", "5"]).args(&started.words).current_dir(&base);
-        command.env("LOKT_ROOT", base.join("root")).env("LOKT_OWNER", format!("w{who}")).env(MARK, &self.scene.dir);
-        command.env_remove("LOKT_HOLDS").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(["--pdeathsig", "KILL", "nice", "-n", "5"]).args(&started.words);
+        command.current_dir(base.join(started.place));
+        settle(&mut command, &base, &format!("w{who}"), &self.scene.dir);
+        // As git tells the hooks of a bare repository, which then go elsewhere.
+        if started.has_git_dir {
+            command.env("GIT_DIR", ".");
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         for lock in &started.asks {
             scribe.write(Deed::Asked { name: lock.clone() });
         }

@@ -3,6 +3,7 @@
 pub(crate) mod freezes;
 pub(crate) mod planted;
 pub(crate) mod state;
+pub(crate) mod trespasses;
 
 use std::collections::BTreeMap;
 
@@ -129,6 +130,10 @@ fn never_entered(whole: &[Entry]) -> Vec<String> {
         names("disk-claims", &NODES),
         leases("disk", &WORKTREES[WORKTREES.len() - 1..]),
         names("fenced", &["r"]),
+        names("yard", &LASTING),
+        names("nest", &LASTING),
+        names("twin", &["r"]),
+        leases("nest", &WORKTREES[WORKTREES.len() - 1..]),
         leases("fenced", &["main"]),
     ];
     let holds = holds(whole);
@@ -137,7 +142,7 @@ fn never_entered(whole: &[Entry]) -> Vec<String> {
 }
 
 fn never_written(registers: &[judge::Register]) -> Vec<String> {
-    let named = ["main", "disk"].map(|ward| LASTING.map(|name| format!("{ward}/{name}"))).concat();
+    let named = ["main", "disk", "yard", "nest"].map(|ward| LASTING.map(|name| format!("{ward}/{name}"))).concat();
     let published = WORKTREES[..WORKTREES.len() - 1].iter().map(|worktree| format!("main/{worktree}"));
     let all: Vec<String> = named.into_iter().chain(published).collect();
     let written = |name: &String| registers.iter().any(|one| one.name == *name && one.acknowledged > 0);

@@ -26,6 +26,18 @@ pub(crate) fn check(entries: &[Entry]) -> Vec<Check> {
             some(&all, renewed("", "-claims/"), |hold| second_holder(&whole, hold)),
         ),
         ("one beside a lease that was renewed", some(&all, renewed("", "/lease"), |hold| second_holder(&whole, hold))),
+        (
+            "a second holder in another worktree of the same repository",
+            some(&all, in_ward("yard/"), |hold| second_holder(&whole, hold)),
+        ),
+        (
+            "a second holder beside one whose root was inside a tree that was restored",
+            some(&all, in_ward("nest/"), |hold| second_holder(&whole, hold)),
+        ),
+        (
+            "a token that went back with a tree that was restored",
+            some(&all, in_ward("nest/"), |hold| token_that_went_back(&whole, hold)),
+        ),
         ("a token that went back", some(&all, |hold| hold.token.is_some(), |hold| token_that_went_back(&whole, hold))),
         ("somebody who was overtaken", some(&all, waited, |hold| overtaken(&whole, hold))),
         ("an update that was lost", some(&whole, is_write, |entry| lost_update(&whole, entry))),
@@ -47,6 +59,10 @@ fn some<T>(places: &[T], suits: impl Fn(&T) -> bool, found: impl FnMut(&T) -> bo
 
 fn lasted(hold: &Hold) -> bool {
     hold.ended > hold.entered + 4
+}
+
+fn in_ward(start: &str) -> impl Fn(&Hold) -> bool {
+    move |hold| hold.name.starts_with(start) && hold.token.is_some() && lasted(hold)
 }
 
 /// Somebody is inside once more, by a renewal. Nobody of the load enters without a token otherwise.

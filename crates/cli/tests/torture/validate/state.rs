@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Check, FURNISHED};
 use crate::ends::Ended;
-use crate::scene::{BRIEF, LASTING, MESSY, NODES, Scene, WORKTREES};
+use crate::scene::{BRIEF, LASTING, MESSY, NODES, Scene, WORKTREES, YARD};
 
 /// Looks at everything.
 pub(crate) fn check(scene: &Scene, entries: &[Entry]) -> Vec<Check> {
@@ -45,14 +45,19 @@ pub(crate) fn check(scene: &Scene, entries: &[Entry]) -> Vec<Check> {
             missing_snapshots(scene, ward),
         ));
     }
-    for ward in ["main", "disk", "fenced"] {
+    checks.push(Check::new(
+        "all-or-nothing: nest: every acknowledged snapshot is there and whole",
+        missing_snapshots(scene, "nest"),
+    ));
+    checks.push(Check::new("one-holder: yard: its worktrees share one root", more_roots(scene)));
+    for ward in ["main", "disk", "fenced", "yard", "nest"] {
         // What killed commands left behind is found, and can be mended; then nothing is left to find.
         let mended = scene.run(ward, &["doctor", "--strict", "--fix"]);
         let found = scene.run(ward, &["doctor", "--strict"]);
         let broken = not_0(&found).map(|why| format!("{why}; after {mended:?}"));
         checks.push(Check::new(format!("{ward}: doctor --strict finds nothing after the dust has settled"), broken));
     }
-    for ward in ["main", "mess", "disk", "fenced"] {
+    for ward in ["main", "mess", "disk", "fenced", "twin", "yard", "nest"] {
         let mended = scene.run(ward, &["doctor", "--fix"]);
         let found = scene.run(ward, &["doctor"]);
         let broken = not_0(&found).map(|why| format!("{why}; after {mended:?}"));
@@ -65,6 +70,18 @@ fn not_0(ended: &Ended) -> Option<String> {
     (ended.code != Some(0)).then(|| format!("{ended:?}"))
 }
 
+/// Roots of the yard beside the one in its repository.
+fn more_roots(scene: &Scene) -> Vec<String> {
+    let base = scene.base("yard");
+    let own = base.join(".jvs/lokt");
+    let mut broken: Vec<String> = Vec::new();
+    broken.extend((!own.join("locks").is_dir()).then(|| format!("{} isn't used", own.display())));
+    let places = YARD.iter().map(|place| base.join(place)).chain([base.join("worktrees/w2")]);
+    let roots = places.flat_map(|place| [place.join(".lokt"), place.join(".git/lokt")]);
+    broken.extend(roots.filter(|root| root.exists()).map(|root| format!("{} is a second root", root.display())));
+    broken
+}
+
 /// Whoever comes now gets everything: names at once, what has a lease when that is over.
 fn free_again(scene: &Scene) -> Check {
     let mut broken = Vec::new();
@@ -74,11 +91,11 @@ fn free_again(scene: &Scene) -> Check {
     };
     let names = |ward: &str| match ward {
         "mess" => MESSY.to_vec(),
-        "disk" => LASTING.to_vec(),
-        "fenced" => vec!["r"],
+        "disk" | "yard" | "nest" => LASTING.to_vec(),
+        "fenced" | "twin" => vec!["r"],
         _ => [LASTING.as_slice(), &BRIEF].concat(),
     };
-    for ward in ["main", "mess", "disk", "fenced"] {
+    for ward in ["main", "mess", "disk", "fenced", "twin", "yard", "nest"] {
         for name in names(ward) {
             demand(ward, &["guard", name, "--", "true"]);
         }

@@ -8,10 +8,12 @@ mod fenced;
 mod leases;
 mod ledger;
 mod locks;
+pub(crate) mod muted;
 mod naive;
 mod renewals;
 mod section;
 pub(crate) mod snapshots;
+pub(crate) mod trespass;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -61,6 +63,7 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
         "fenced-lease" => fenced::by_lease(&mut life),
         PLANTED => planted(&life),
         "naive" => return naive::run(&life),
+        "muted" => return muted::run(&life),
         other => panic!("there is no worker {other}"),
     }
     ExitCode::SUCCESS

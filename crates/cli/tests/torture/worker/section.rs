@@ -12,7 +12,8 @@ use lokt_testkit::swarm::{now_ms, pause};
 use serde_json::Value;
 
 use super::renewals::Record;
-use super::{Life, inherited, snapshots};
+use super::{Life, inherited, snapshots, trespass};
+use crate::scene::root_of;
 
 /// Between two looks at a record that may have been renewed.
 const LOOK_MS: u64 = 100;
@@ -43,10 +44,10 @@ pub(super) fn run(life: &mut Life) {
         }
     }
     let seen: Vec<u64> = insides.iter().map(|inside| inside.register.as_ref().map_or(0, value)).collect();
-    if life.word("then") == "snapshot" {
-        snapshots::take(life);
-    } else {
-        stay(life, &mut insides);
+    match life.word("then") {
+        "snapshot" => snapshots::take(life),
+        "trespass" => trespass::run(life),
+        _ => stay(life, &mut insides),
     }
     for (inside, seen) in insides.iter().zip(seen) {
         if let Some(register) = &inside.register {
@@ -122,7 +123,8 @@ fn insides(life: &Life) -> Vec<Inside> {
 /// Until when a hold with a lease may be believed, as its record says. The holder may have renewed it since: this is what is certain. A record
 /// that isn't ours promises nothing.
 pub(super) fn lease_end(base: &Path, name: &str, token: Option<u64>) -> u64 {
-    let bytes = std::fs::read(base.join(format!("root/locks/{name}.json"))).unwrap_or_default();
+    let root = root_of(base).expect("leases are taken where the root is known");
+    let bytes = std::fs::read(root.join(format!("locks/{name}.json"))).unwrap_or_default();
     let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     if token.is_none() || record["fencing_token"].as_u64() != token {
         return 0;

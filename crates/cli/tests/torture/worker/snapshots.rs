@@ -16,6 +16,8 @@ const FILES: u64 = 5;
 const CHANGES: u64 = 3;
 /// What a restore is called among what was done, if it could be judged.
 pub(crate) const JUDGED: &str = "judged restore";
+/// What one is called that brought a tree back around a root in use.
+pub(crate) const AROUND_ROOT: &str = "restore around a root";
 
 /// The files of a tree.
 pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -78,6 +80,9 @@ fn bring_back(life: &mut Life, dir: &Path, id: &str, taken: &Files) {
     let still = life.plainly(&["lease", "fence", "check", "--worktree", tree(), "--token", &token]);
     if still.code == Some(0) {
         note(&life.dir, JUDGED);
+        if life.word("ward") == "nest" && ended.code == Some(0) {
+            note(&life.dir, AROUND_ROOT);
+        }
         let wrong = wrong_restore(ended.code, taken, &changed, &now);
         assert!(wrong.is_none(), "{} of snapshot {id}: {ended:?}", wrong.unwrap_or_default());
     }
