@@ -37,9 +37,6 @@ fn main() {
 
 fn run() -> u8 {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
-    if let Some(code) = lokt::sys::mortal::take_part(&words) {
-        return code;
-    }
     lokt::sys::start::prepare();
     let exit = commands::run(&words).print();
     if let exit::Exit::Signal(number) = exit {

@@ -10,6 +10,7 @@ mod claim_cmd_run;
 mod claim_cmd_take;
 mod claim_cmd_tokens;
 mod colour;
+mod command_start;
 mod completions;
 mod crash_frees;
 mod damaged_state;

@@ -45,6 +45,12 @@ pub fn parse_stat(stat: &str) -> Option<ProcessStat> {
     Some(ProcessStat { state, start })
 }
 
+/// The start time in the text of `/proc/<pid>/stat`. Neither allocates nor panics, so it can be asked between `fork` and `exec`.
+pub fn start_in(stat: &[u8]) -> Option<i64> {
+    let after = stat.get(stat.iter().rposition(|byte| *byte == b')')? + 1..)?;
+    core::str::from_utf8(after).ok()?.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
 /// Can the process with this `/proc/<pid>/status` have the pid `pid` in a namespace? `NSpid:` has its pid in each namespace that it is
 /// seen from, its own last. Whoever lives `there` has only that one; whoever doesn't may live below. Where it lives may not be known.
 pub fn may_have_pid(status: &str, pid: i64, there: Option<bool>) -> bool {
@@ -172,6 +178,7 @@ mod tests {
     fn a_command_name_with_parentheses_and_spaces_does_not_confuse() {
         let stat = "42 (a) b (c)) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 777 1 1";
         assert_eq!(parse_stat(stat), Some(ProcessStat { state: 'S', start: 777 }));
+        assert_eq!((start_in(stat.as_bytes()), start_in(b"")), (Some(777), None));
         assert_eq!(parse_stat(""), None);
         assert_eq!(parse_stat("42 (x) Z"), None);
     }

@@ -70,13 +70,88 @@ impl Pulse {
     }
 }
 
+/// How a pulse that names a command says so, up to the command's pid.
+const COMMAND_BEGINS: &[u8] = b"\"command\":{\"pid\":";
+/// What is between its pid and its start time.
+const COMMAND_GOES_ON: &[u8] = b",\"start\":";
+/// The digits of the greatest number.
+const DIGITS_MAX: usize = 20;
+
+/// The content of a pulse file with a gap for the command. Filling the gap neither allocates nor panics, so it can be done between
+/// `fork` and `exec`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stencil {
+    /// As long as the file. What is before the gap stays.
+    bytes: Vec<u8>,
+    /// Where the command's pid begins.
+    gap: usize,
+    /// What follows the command's start time.
+    rest: Vec<u8>,
+}
+
+impl Pulse {
+    /// The content of this pulse file for a command that is yet to be started.
+    pub fn stencil(&self) -> Stencil {
+        let (pid, start) = (0, 0);
+        let mut bytes = Self { command: Some(ProcessRef { pid, start }), ..self.clone() }.encode();
+        // Quotes inside a string are escaped, so only the member itself looks like this.
+        let begins = bytes.windows(COMMAND_BEGINS.len()).position(|window| window == COMMAND_BEGINS);
+        let gap = begins.expect("a command was put in") + COMMAND_BEGINS.len();
+        let rest = bytes[gap + 1 + COMMAND_GOES_ON.len() + 1..].trim_ascii_end().to_vec();
+        let end = bytes.len() - 1;
+        bytes[gap..end].fill(b' ');
+        Stencil { bytes, gap, rest }
+    }
+}
+
+impl Stencil {
+    /// What [`Pulse::encode`] gives for a pulse with this command. Numbers below zero, which the kernel doesn't give, become 0.
+    pub fn fill(&mut self, command: ProcessRef) -> &[u8] {
+        let (pid, start) = (Decimal::new(command.pid), Decimal::new(command.start));
+        let text = pid.digits().chain(COMMAND_GOES_ON.iter().copied());
+        let text = text.chain(start.digits()).chain(self.rest.iter().copied());
+        let until_newline = self.bytes.len().saturating_sub(self.gap + 1);
+        let gap = self.bytes.iter_mut().skip(self.gap).take(until_newline);
+        for (to, byte) in gap.zip(text.chain(core::iter::repeat(b' '))) {
+            *to = byte;
+        }
+        &self.bytes
+    }
+}
+
+/// A number in decimal, on the stack.
+struct Decimal {
+    /// The last digit first.
+    reversed: [u8; DIGITS_MAX],
+    len: usize,
+}
+
+impl Decimal {
+    fn new(number: i64) -> Self {
+        let mut rest = u64::try_from(number).unwrap_or(0);
+        let (mut reversed, mut len) = ([b'0'; DIGITS_MAX], 0);
+        for digit in &mut reversed {
+            *digit = b"0123456789".get(usize::try_from(rest % 10).unwrap_or(0)).copied().unwrap_or(b'0');
+            len += 1;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        Self { reversed, len }
+    }
+
+    fn digits(&self) -> impl Iterator<Item = u8> {
+        self.reversed.iter().take(self.len).rev().copied()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_pulse_reads_back_with_padding() {
-        let pulse = Pulse {
+    fn pulse() -> Pulse {
+        Pulse {
             version: 1,
             name: "build".into(),
             owner: "a".into(),
@@ -88,7 +163,30 @@ mod tests {
             reason: None,
             holds: String::new(),
             offered_ms: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_filled_stencil_is_the_encoded_pulse() {
+        let odd = "\"command\":{\"pid\":0,\"start\":0} \\\" é \n";
+        let plain = Pulse { command: None, ..pulse() };
+        let last = Pulse { pid_ns: None, since: odd.into(), ..plain.clone() };
+        let full = Pulse { owner: odd.into(), reason: Some(odd.into()), holds: "a=1:2:3".into(), ..plain.clone() };
+        for pulse in [plain, last, full, pulse()] {
+            let mut stencil = pulse.stencil();
+            // From the longest to the shortest: what was there before must not show.
+            for (pid, start) in [(i64::MAX, i64::MAX), (4_194_304, 123_456_789), (10, 0), (1, 9)] {
+                let command = ProcessRef { pid, start };
+                let filled = stencil.fill(command).to_vec();
+                let encoded = Pulse { command: Some(command), ..pulse.clone() }.encode();
+                assert_eq!(String::from_utf8(filled), String::from_utf8(encoded));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pulse_reads_back_with_padding() {
+        let pulse = pulse();
         let mut bytes = pulse.encode();
         bytes.extend(b"    \n");
         assert_eq!(Pulse::parse(&bytes), Some(pulse));

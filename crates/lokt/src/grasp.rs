@@ -9,7 +9,6 @@ use lokt_core::denial::Denial;
 use lokt_core::guard::Outcome;
 use lokt_core::hold::Hold;
 use lokt_core::name::LockName;
-use lokt_core::pulse::ProcessRef;
 use lokt_core::time::{Elapsed, Lease};
 
 use crate::error::Error;
@@ -21,6 +20,7 @@ use crate::store::record_path;
 use crate::store::seat::Seat;
 use crate::store::slot::Stored;
 use crate::sys::bell::Bell;
+use crate::sys::spawn::Record;
 use crate::wait::Patience;
 
 /// One hold of ours, with its pulse.
@@ -220,9 +220,9 @@ impl Grasp {
         Proof { lokt: self.lokt.clone(), name: self.name.clone(), grip }
     }
 
-    /// Writes down which command runs under it.
-    pub(crate) fn name_command(&mut self, command: ProcessRef) -> std::io::Result<()> {
-        self.seat.as_mut().map_or(Ok(()), |seat| seat.name_command(command))
+    /// Where a command that runs under it is to be recorded.
+    pub(crate) fn record(&self) -> Option<std::io::Result<Record<'_>>> {
+        self.seat.as_ref().and_then(Seat::record)
     }
 
     /// A descriptor that keeps the pulse beating, for a command to inherit.

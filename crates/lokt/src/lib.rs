@@ -82,6 +82,7 @@ pub use store::line::Waiter;
 pub use sys::keepers::Keeper;
 pub use sys::machine::{identity, login_name};
 pub use sys::signals::Inbox;
+pub use sys::spawn::NotRecorded;
 pub use wait::{Alarm, Patience, TIMEOUT, Waiting};
 pub use watch::{Watch, Woken};
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use lokt::{
-    Guarded, Guarding, Habits, Hold, LockName, Lokt, Notice, OnLost, PartKind, Patience, Said, Terms, Waiting, Warning,
-    duration,
+    Guarded, Guarding, Habits, Hold, LockName, Lokt, NotRecorded, Notice, OnLost, PartKind, Patience, Said, Terms,
+    Waiting, Warning, duration,
 };
 
 use super::deny;
@@ -236,6 +236,10 @@ pub(super) fn what_follows(stops: bool, on_lost: OnLost) -> &'static str {
 pub(super) fn cant_run(command: &[OsString], error: &io::Error, what: &str) -> Failure {
     let path = &command[0];
     let program = clean(&path.to_string_lossy());
+    if let Some(unrecorded) = error.get_ref().and_then(|source| source.downcast_ref::<NotRecorded>()) {
+        return Failure::io(format!("{program} was not run: {unrecorded}"), None)
+            .hint(format!("the {what} was given back; a command runs only if others can tell that it does"));
+    }
     match error.kind() {
         io::ErrorKind::NotFound if path.to_string_lossy().contains('/') && Path::new(path).exists() => {
             let message = format!("can't run {program}: the interpreter in its first line was not found");

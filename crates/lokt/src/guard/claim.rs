@@ -67,7 +67,7 @@ impl ClaimGuard {
         let own_group = on_lost == OnLost::Stop;
         let machine: Arc<dyn Machine> = Arc::new(BootTime(Arc::new(Linux)));
         let began_ms = held.began_ms;
-        let pid = spawn(command, own_group, inbox.before())?;
+        let pid = spawn(command, own_group, inbox.before(), Vec::new())?;
         let manners = Manners { ttl_sec: Some(held.ttl_sec), on_lost, until_all: false };
         // Two renewals may fail before the lease is over.
         let interval_ms = (held.ttl_sec.saturating_mul(1000) / 3).max(RENEW_MS_MIN);

@@ -11,7 +11,6 @@ use lokt_core::guard::{Ended, Guard, Manners, OnLost, Outcome, terminated_after_
 use lokt_core::lease::policy::LeasePolicy;
 use lokt_core::lease::record::{HolderId, Record};
 use lokt_core::lease::session::Session;
-use rustix::process::Pid;
 
 use super::Notice;
 use super::boottime::BootTime;
@@ -111,7 +110,7 @@ impl LeaseGuard {
     }
 
     /// Runs `command` and gives the lease back when it has ended. Gives the code to exit with; an error is one of starting it. The
-    /// command is killed when this thread ends, whyever it does; [`mortal::take_part`] says what the program must do for that.
+    /// command is killed when this process ends, whyever it does. It runs only after its pid was recorded in the pulse.
     pub fn run(
         mut self,
         command: &mut Command,
@@ -133,14 +132,13 @@ impl LeaseGuard {
         let inherited = held.pulse.inheritable()?;
         let told_at = began_ms.saturating_add(terminated_after_ms(policy.lease_ms));
         let patience = Duration::from_millis(told_at.saturating_sub(machine.now().monotonic_ms));
-        let pid = mortal::spawn(command, own_group, inbox.before(), patience)?;
+        let command = mortal::spawn(command, own_group, inbox.before(), held.pulse.record()?, patience)?;
         drop(inherited);
-        held.name_command(pid);
         let manners = Manners { ttl_sec: None, on_lost, until_all: false };
         let guard = Guard::new(manners, &[began_ms], machine.now().monotonic_ms);
         let guard = guard.stopping_ahead(policy.lease_ms, &[began_ms]).renewing_every(interval_ms(policy));
         let kept: Option<Box<dyn Kept>> = self.held.take().map(|held| Box::new(held) as _);
-        let mut shell = Shell::new(machine, vec![kept], pid, own_group).waking_in_time();
+        let mut shell = Shell::new(machine, vec![kept], command.pid, own_group).waking_in_time();
         shell.pass_foreground();
         shell.drive(guard, inbox, tell)
     }
@@ -160,16 +158,6 @@ impl Drop for LeaseGuard {
 }
 
 impl Held {
-    /// Writes the command into the pulse: one that closes what it inherited is known by its pid. In a thread, because the command
-    /// runs already, and a disk that hangs must not keep us from stopping it.
-    fn name_command(self: &Arc<Self>, pid: Pid) {
-        let pid = i64::from(pid.as_raw_nonzero().get());
-        let Some(stat) = self.worktree.repo.machine.process(pid) else { return };
-        let held = Arc::clone(self);
-        // Best effort: without it the command counts as long as it keeps the pulse.
-        let _ = thread::Builder::new().spawn(move || held.pulse.name_command(pid, stat.start));
-    }
-
     /// Gives it back.
     fn give_back(&self) -> Said<Outcome> {
         match self.worktree.release(&self.session) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lokt_core::hold::PulseRef;
 use lokt_core::lease::names::File;
-use lokt_core::pulse::{ProcessRef, Pulse};
+use lokt_core::pulse::{ProcessRef, Pulse, Stencil};
 use lokt_core::record::RECORD_BYTES_MAX;
 
 use crate::error::{At as _, Error, ErrorKind};
@@ -80,10 +80,9 @@ impl LeasePulse {
         self.file.inheritable()
     }
 
-    /// Writes down which command runs under it.
-    pub(super) fn name_command(&self, pid: i64, start: i64) -> io::Result<()> {
-        let command = Some(ProcessRef { pid, start });
-        self.file.write(&Pulse { command, ..self.content.clone() }.encode())
+    /// Where a command is to be recorded before it runs, and how: one that closes what it inherited is known by its pid.
+    pub(super) fn record(&self) -> io::Result<(OwnedFd, Stencil)> {
+        Ok((self.file.descriptor()?.try_clone_to_owned()?, self.content.stencil()))
     }
 
     /// Stops it, for everyone who inherited it too.

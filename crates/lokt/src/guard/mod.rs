@@ -20,8 +20,6 @@ use lokt_core::decide::Terms;
 use lokt_core::guard::{Ended, Guard, Manners, OnLost, Warning};
 use lokt_core::hold::{Fence, Hold};
 use lokt_core::name::LockName;
-use lokt_core::pulse::ProcessRef;
-use rustix::process::Pid;
 
 use crate::error::Error;
 use crate::grasp::{Grasp, Grasped};
@@ -115,7 +113,8 @@ impl Guarded {
     }
 
     /// Runs `command` and gives the locks back when it has ended. Of the command only words and environment count; it runs in our directory
-    /// and with our descriptors. Gives the code to exit with; an error is one of starting it.
+    /// and with our descriptors. It runs only after its pid was recorded in each pulse; an error with a [`crate::NotRecorded`] in it says that this
+    /// failed. Gives the code to exit with; an error is one of starting it.
     pub fn run(
         mut self,
         command: &mut Command,
@@ -131,9 +130,9 @@ impl Guarded {
         if inbox.went_off() {
             return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
         }
-        let pid = spawn(command, own_group, inbox.before())?;
+        let records = self.grasps.iter().flatten().filter_map(Grasp::record).collect::<io::Result<_>>()?;
+        let pid = spawn(command, own_group, inbox.before(), records)?;
         drop(pulses);
-        self.name_command(pid);
         let began: Vec<u64> = self.grasps.iter().flatten().map(Grasp::began_ms).collect();
         let manners = Manners { ttl_sec, on_lost: habits.on_lost, until_all: habits.until_all };
         let machine = Guard::new(manners, &began, self.lokt.now().monotonic_ms);
@@ -163,15 +162,5 @@ impl Guarded {
     fn inheritable(&self, pass_pulse: bool) -> io::Result<Vec<OwnedFd>> {
         let grasps = self.grasps.iter().flatten().filter(|_| pass_pulse);
         grasps.filter_map(Grasp::inheritable).collect()
-    }
-
-    /// Writes the command into the pulses: children that close what they inherited are known by their pid.
-    fn name_command(&mut self, pid: Pid) {
-        let pid = i64::from(pid.as_raw_nonzero().get());
-        let Some(stat) = self.lokt.machine().process(pid) else { return };
-        for grasp in self.grasps.iter_mut().flatten() {
-            // Best effort: without it the command counts as long as it keeps the pulse.
-            let _ = grasp.name_command(ProcessRef { pid, start: stat.start });
-        }
     }
 }

@@ -16,6 +16,7 @@ use super::line::{HELD_DIR, Line, held_path, line_dir, ticket_path};
 use super::slot::Stored;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Entry, PulseFile};
+use crate::sys::spawn::Record;
 
 /// Pulses of the dead that one look removes at most.
 const GONE_MAX: usize = 256;
@@ -101,8 +102,9 @@ impl Seat {
     /// Drops only our own share of the lock: who inherited it keeps it. We are named in the command's place: until the hold is given
     /// back, nobody may take it for that of a dead process.
     pub(crate) fn leave_to_heirs(&mut self) {
+        self.pulse.command = Some(self.pulse.process);
         // What couldn't be written down is found lost at the release, and said.
-        let _ = self.name_command(self.pulse.process);
+        let _ = self.write();
         self.file = None;
     }
 
@@ -111,10 +113,10 @@ impl Seat {
         self.file.as_ref().map(|file| file.inheritable())
     }
 
-    /// Writes down which command runs under it. Others then know it by pid too, in case it closes what it inherited.
-    pub(crate) fn name_command(&mut self, command: ProcessRef) -> std::io::Result<()> {
-        self.pulse.command = Some(command);
-        self.write()
+    /// Where a command is to be recorded before it runs. Others then know it by pid too, in case it closes what it inherited.
+    pub(crate) fn record(&self) -> Option<std::io::Result<Record<'_>>> {
+        let record = |pulse| Record { pulse, content: self.pulse.stencil() };
+        self.file.as_ref().map(|file| file.descriptor().map(record))
     }
 
     fn write(&self) -> std::io::Result<()> {

@@ -4,7 +4,7 @@
 //! follows a symlink. The set is small so that the fault tests can fail, tear or lose each call in turn.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -91,6 +91,10 @@ pub trait PulseFile: Send + Sync {
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
     /// Drops the lock, for everyone who inherited it too. In a process that was forked from the one that made it, does nothing.
     fn let_go(&self);
+    /// Its descriptor, for a child that writes its pid into it between `fork` and `exec`.
+    fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// A second descriptor that commands inherit, for as long as it is kept: 100 or above, where scripts don't use them.
     fn inheritable(&self) -> io::Result<OwnedFd>;
 }

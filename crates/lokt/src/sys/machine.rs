@@ -130,6 +130,12 @@ fn proc_view() -> ProcView {
     })
 }
 
+/// May a start time that `/proc` shows be compared with what others read?
+pub(super) fn knows_starts() -> bool {
+    let view = proc_view();
+    view.ours && view.starts
+}
+
 /// Do boot clocks mean the same here as to everyone outside of namespaces?
 fn has_boot_clocks() -> bool {
     namespace("time").is_none_or(|inode| inode == TIME_NS_INITIAL)

@@ -13,7 +13,7 @@ mod inherited;
 pub(crate) mod keepers;
 pub(crate) mod look;
 pub mod machine;
-pub mod mortal;
+pub(crate) mod mortal;
 pub(crate) mod mounts;
 pub mod mutex;
 pub mod news;
@@ -38,4 +38,5 @@ pub mod terminal;
 #[cfg_attr(lokt_scheduled, path = "../../../threads/src/scheduled.rs")]
 pub mod threads;
 mod unnamed;
+mod vfork;
 pub(crate) mod waker;

@@ -1,7 +1,7 @@
 //! A pulse on a real disk.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, pwrite, retry_on_intr};
@@ -40,6 +40,10 @@ impl PulseFile for OsPulse {
         if self.maker == getpid() {
             let _ = flock(&self.fd, FlockOperation::Unlock);
         }
+    }
+
+    fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        Ok(self.fd.as_fd())
     }
 
     fn inheritable(&self) -> io::Result<OwnedFd> {

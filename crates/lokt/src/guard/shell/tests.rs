@@ -57,7 +57,7 @@ impl Kept for Held {
 /// The exit code, the signal that ended both, and what was told.
 fn interrupted(until_all: bool) -> (u8, Option<i32>, Vec<Warning>) {
     let mut inbox = Inbox::open().expect("signals can be read");
-    let pid = spawn(Command::new("sleep").arg("60"), false, inbox.before()).expect("it can be started");
+    let pid = spawn(Command::new("sleep").arg("60"), false, inbox.before(), Vec::new()).expect("it can be started");
     let (machine, mut told) = (Arc::new(Linux), Vec::new());
     let now_ms = machine.now().monotonic_ms;
     let guard = Guard::new(Manners { ttl_sec: None, on_lost: OnLost::Fail, until_all }, &[now_ms], now_ms);
