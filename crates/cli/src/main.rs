@@ -12,6 +12,7 @@ mod commands;
 mod context;
 mod exit;
 mod members;
+mod outbox;
 mod paint;
 mod progress;
 mod report;

@@ -8,7 +8,7 @@ use lokt::{ErrorKind, Inbox};
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::paint;
+use crate::{outbox, paint};
 
 /// Text or JSON?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,17 +86,20 @@ impl Report {
         {
             say(&format!("warning: the answer could not be written to stdout: {error}\n"));
         }
+        outbox::close();
         self.exit
     }
 }
 
-/// Says something while a command runs.
+/// Says something while a command runs. A command that holds or waits for something doesn't wait for its reader: [`outbox`].
 pub(crate) fn say(text: &str) {
     if text.is_empty() {
         return;
     }
     let shown = if paint::wanted(&io::stderr()) { paint::conversation(text).into() } else { paint::plain(text) };
-    let _ = io::stderr().write_all(shown.as_bytes());
+    if !outbox::put(&shown) {
+        let _ = io::stderr().write_all(shown.as_bytes());
+    }
 }
 
 /// Answers, or a part of it, while a command runs.

@@ -336,22 +336,6 @@ fn a_command_that_fails_under_a_lost_lease_keeps_its_code() {
 }
 
 #[test]
-fn a_warning_that_nobody_reads_does_not_keep_the_command_alive() {
-    let grove = Grove::new();
-    // A pipe that is full, and that nobody reads.
-    let (reads, writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("there are pipes");
-    rustix::pipe::fcntl_setpipe_size(&writes, 4096).expect("a pipe can be small");
-    rustix::io::write(&writes, &[b'x'; 4096]).expect("it is empty");
-    let running =
-        grove.lokt("alice").args(["lease", "run", "--lease", "1h", "--", "sh", "-c", FOR_EVER]).says_to(writes);
-    let command = written_pid(&grove, "pid");
-    grove.run("carol", "lease break --force --reason enough").exits(0, "she may");
-    eventually("it is stopped", || !lives(command));
-    drop(reads);
-    running.wait().exits(79, "with nobody there any more who could read it, it ends");
-}
-
-#[test]
 fn a_shared_worktree_has_no_lease_to_run_under() {
     let grove = Grove::new();
     grove.run("a", "worktree create notes --isolation shared").exits(0, "a worktree is made");

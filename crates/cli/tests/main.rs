@@ -32,6 +32,7 @@ mod freezes;
 mod freezes_old;
 mod frozen_means_frozen;
 mod full_disk;
+mod full_stderr;
 mod groups;
 mod guard;
 mod guard_heirs;

@@ -208,18 +208,27 @@ fn run_command(
     let (program, rest) = args.command.split_first().expect("the parser wants a command");
     let on_lost = args.on_lost.into();
     let habits = Habits { on_lost, until_all: args.until_all, pass_pulse: !args.close };
-    let mut said = String::new();
-    let mut tell = |notice: &Notice<'_>| {
-        let text = format!("warning: {}\n", warning(lokt, notice, on_lost));
-        // A renewal that keeps failing fails several times a lease; once is enough.
-        if text != said {
-            say(&text);
-            said = text;
-        }
-    };
+    let mut speaker = Speaker::default();
+    let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(lokt, notice, on_lost)));
     match guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell) {
         Ok(code) => Ok(Report::new(Exit::of_command(code, inbox))),
         Err(error) => Err(cant_run(&args.command, &error, "lock")),
+    }
+}
+
+/// Says things while the command runs.
+#[derive(Default)]
+pub(super) struct Speaker {
+    last: String,
+}
+
+impl Speaker {
+    pub(super) fn say(&mut self, text: String) {
+        // A renewal that keeps failing fails several times a lease; once is enough.
+        if text != self.last {
+            say(&text);
+            self.last = text;
+        }
     }
 }
 

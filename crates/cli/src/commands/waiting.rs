@@ -8,6 +8,7 @@ use lokt::{Denial, EntryState, Inbox, LockName, Lokt, Waiting, duration};
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::outbox;
 pub(super) use crate::progress::CLEAR;
 use crate::report::{Failure, Format, Report, say};
 use crate::show::{Subject, age, clean, owner_at, quoted, refusal, renews, seconds};
@@ -151,8 +152,9 @@ pub(super) fn fitting(line: &str) -> String {
     }
 }
 
-/// The signals of this process.
+/// The signals of this process. They do nothing by themselves any more, so nothing may keep us from receiving them: a full stderr neither.
 pub(crate) fn inbox() -> Result<Inbox, Failure> {
+    outbox::open();
     Inbox::open().map_err(|error| Failure::io(format!("receive signals: {error}"), None))
 }
 

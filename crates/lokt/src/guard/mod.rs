@@ -67,7 +67,8 @@ pub struct Habits {
     pub pass_pulse: bool,
 }
 
-/// What the user should know while the command runs.
+/// What the user should know while the command runs. Whoever is told must return at once: the thread that tells is the one that
+/// renews, and that stops the command in time.
 #[derive(Debug)]
 pub struct Notice<'a> {
     /// About which lock or node.

@@ -57,6 +57,12 @@ impl Drop for Blocked {
     }
 }
 
+/// Starts a thread that no signal reaches: from its beginning on every signal that can be blocked is blocked there.
+pub fn spawn_deaf(work: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
+    let _blocked = Blocked::all();
+    thread::Builder::new().stack_size(DEAF_STACK_BYTES).spawn(work)
+}
+
 /// After a write at `position` that was refused as beyond the file size limit: takes back the signal that the kernel sent along with the
 /// error, if it is blocked. It would end the process later, when the change is made and nobody has been told.
 pub(super) fn forget_file_size(position: u64) {
@@ -92,6 +98,9 @@ const FORWARDED: [Signal; 7] = [
 ];
 /// `si_code` of a signal that the kernel itself sent, as a terminal does, to a whole process group.
 const SI_KERNEL: i32 = 0x80;
+
+/// The stack of a thread that does little.
+const DEAF_STACK_BYTES: usize = 64 << 10;
 
 /// How long to sleep when nothing happens; it is woken when something does.
 const LISTENING: Duration = Duration::from_secs(3_600);

@@ -8,7 +8,7 @@ use lokt::ledger::{ClaimTerms, Claiming};
 use lokt::sys::machine::{Linux, Machine as _};
 use lokt::{ClaimGuard, Notice, OnLost, Warning};
 
-use super::super::guard::{WhenLost, cant_run, what_follows};
+use super::super::guard::{Speaker, WhenLost, cant_run, what_follows};
 use super::super::ledger::place::Place;
 use super::super::waiting::{inbox, interrupted_at};
 use super::denied;
@@ -80,15 +80,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     }
     let (program, rest) = args.command.split_first().expect("the parser wants a command");
     let on_lost = args.on_lost.into();
-    let mut last = String::new();
-    let mut tell = |notice: &Notice<'_>| {
-        let text = format!("warning: {}\n", warning(notice, on_lost));
-        // A renewal that keeps failing fails several times a lease; once is enough.
-        if text != last {
-            say(&text);
-            last = text;
-        }
-    };
+    let mut speaker = Speaker::default();
+    let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(notice, on_lost)));
     let guard = ClaimGuard::new(ledger, &claimed, args.force);
     match guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell) {
         Ok(code) => Ok(Report::new(Exit::of_command(code, &inbox))),

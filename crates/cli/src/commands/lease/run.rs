@@ -2,15 +2,13 @@
 
 use std::ffi::OsString;
 use std::process::Command;
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use lokt::sys::machine::{Linux, Machine as _};
 use lokt::{LeaseGuard, LeaseGuarding, Notice, OnLost, Patience, Waiting, Warning};
 
-use super::super::guard::{cant_run, what_follows};
+use super::super::guard::{Speaker, cant_run, what_follows};
 use super::super::waiting::{inbox, interrupted_at};
 use super::denied::{self, Asked, Question};
 use super::waiting::Display;
@@ -103,42 +101,6 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     match guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell) {
         Ok(code) => Ok(Report::new(Exit::of_command(code, &inbox))),
         Err(error) => Err(cant_run(&args.command, &error, "lease")),
-    }
-}
-
-/// Says things while the command runs. In a thread, once there is something to be said: who doesn't read it must not keep us from renewing,
-/// or from stopping the command in time.
-#[derive(Default)]
-struct Speaker {
-    thread: Option<(mpsc::Sender<String>, JoinHandle<()>)>,
-    last: String,
-}
-
-impl Speaker {
-    fn say(&mut self, text: String) {
-        // A renewal that keeps failing fails several times a lease; once is enough.
-        if text == self.last {
-            return;
-        }
-        self.last.clone_from(&text);
-        if self.thread.is_none() {
-            let (send, texts) = mpsc::channel::<String>();
-            let thread = thread::Builder::new().spawn(move || texts.iter().for_each(|text| say(&text)));
-            self.thread = thread.ok().map(|thread| (send, thread));
-        }
-        match &self.thread {
-            Some((send, _)) => drop(send.send(text)),
-            None => say(&text),
-        }
-    }
-}
-
-impl Drop for Speaker {
-    fn drop(&mut self) {
-        if let Some((send, thread)) = self.thread.take() {
-            drop(send);
-            let _ = thread.join();
-        }
     }
 }
 
