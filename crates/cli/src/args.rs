@@ -1,10 +1,20 @@
 //! Argument types that several commands share.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueHint;
 use lokt::{LockName, Seq, duration};
 
 use crate::report::Failure;
+
+/// `--root`, of every command that uses a lock root.
+#[derive(clap::Args, Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct RootArg {
+    /// Use the lock root in this directory, whatever LOKT_ROOT and the current directory say
+    #[arg(long = "root", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) root: Option<PathBuf>,
+}
 
 /// Checks a lock name before the first file is touched.
 pub(crate) fn lock_name(text: &str) -> Result<LockName, Failure> {

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use lokt::{Badges, Fence, FoundRoot, Identity, LockName, Lokt, RootMethod, Surroundings};
+use lokt::{Badges, Fence, FoundRoot, Identity, LockName, Lokt, Surroundings};
 
-use crate::args::lock_name;
-use crate::report::Failure;
+use crate::args::{RootArg, lock_name};
+use crate::report::{Failure, say};
 use crate::show::{clean, quoted};
 
 /// Who asks, and on which root.
@@ -22,21 +22,25 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn read() -> Result<Self, Failure> {
+    pub(crate) fn read(root: &RootArg) -> Result<Self, Failure> {
+        let named_root = root.root.clone();
         let lokt_root = variable("LOKT_ROOT");
+        let named = named_root.as_deref().or(lokt_root.as_ref().map(Path::new));
         let cwd = match std::env::current_dir() {
             Ok(cwd) => cwd,
             // Where we are doesn't matter then; a script that deleted its directory must still be able to unlock.
-            Err(_) if lokt_root.as_ref().is_some_and(|root| Path::new(root).is_absolute()) => PathBuf::from("/"),
+            Err(_) if named.is_some_and(Path::is_absolute) => PathBuf::from("/"),
             Err(error) => {
-                let hint = "cd to a directory that exists, or set LOKT_ROOT to an absolute path";
+                let hint = "cd to a directory that exists, or name the root by an absolute path with --root";
                 return Err(Failure::io(format!("find the current directory: {error}"), Some(hint)));
             }
         };
         let surroundings = Surroundings {
+            named_root,
             lokt_root,
             git_dir: variable("GIT_DIR"),
             git_common_dir: variable("GIT_COMMON_DIR"),
+            git_ceilings: variable("GIT_CEILING_DIRECTORIES"),
             home: variable("HOME").map(PathBuf::from),
             cwd,
         };
@@ -64,15 +68,13 @@ impl Context {
         Ok(vec![Claimed { name, token }])
     }
 
-    /// The root, made if it is missing.
+    /// The root, created if it is missing. A caller who expected another one sees where: in a new root nobody else is excluded.
     pub(crate) fn create(&self) -> Result<Lokt, Failure> {
-        Ok(Lokt::create(&self.root.path, self.me.clone())?)
-    }
-
-    /// Whoever mistyped `LOKT_ROOT` locks where nobody else does, and should see it.
-    pub(crate) fn made_root(&self, lokt: &Lokt) -> Option<String> {
-        let made = lokt.is_new() && self.root.method == RootMethod::Env;
-        made.then(|| format!("note: made a new root, as LOKT_ROOT says: {}", clean(&lokt.root().to_string_lossy())))
+        let lokt = Lokt::create(&self.root.path, self.me.clone())?;
+        if lokt.is_new() {
+            say(&format!("note: created a new lock root: {}\n", clean(&lokt.root().to_string_lossy())));
+        }
+        Ok(lokt)
     }
 
     /// The root, if there is one.

@@ -231,3 +231,255 @@ fn a_root_that_was_there_gets_no_gitignore() {
     run(&dir, "lock x").exits(0, "it is free");
     assert!(!dir.join(".lokt/.gitignore").exists(), "whoever made it decided");
 }
+
+// --- lokt repositories
+
+/// A lokt repository with the worktrees `a` and `b` beside `main`.
+fn grove(place: &Place, name: &str) -> PathBuf {
+    let top = place.dir(name);
+    for words in ["worktree init", "worktree create a", "worktree create b"] {
+        run(&top, words).exits(0, "a repository can be made");
+    }
+    top
+}
+
+#[test]
+fn worktrees_of_one_lokt_repository_share_a_root_outside_git() {
+    let place = Place::new();
+    let top = grove(&place, "grove");
+    let (a, b) = (top.join("worktrees/a"), top.join("worktrees/b"));
+    let deep = place.dir("grove/main/src/deep");
+    for dir in [&top, &a, &b, &deep] {
+        let found = root_of(lokt(dir));
+        assert_eq!(found, (top.join(".jvs/lokt"), "lokt-repository".into()), "from {}", dir.display());
+    }
+    run(&a, "root").exits(0, "there is an answer").notes("found via: lokt repository (.jvs)", "it says how");
+    let said = run(&a, "lock x").exits(0, "it is free");
+    assert_eq!(said.created, Some(top.join(".jvs/lokt")), "it says where{said}");
+    let beside = lokt(&b).env("LOKT_OWNER", "b").args(["guard", "x", "--", "true"]).run();
+    beside.exits(2, "one-holder: worktrees of one repository exclude each other");
+    for dir in [&top, &a, &b, &deep] {
+        assert!(!dir.join(".lokt").exists(), "nowhere else is a root: {}", dir.display());
+    }
+}
+
+#[test]
+fn a_root_in_a_lokt_repository_is_nothing_wrong_with_it() {
+    let place = Place::new();
+    let top = grove(&place, "grove");
+    let a = top.join("worktrees/a");
+    put(&a.join("page"), "text");
+    run(&a, "lock x").exits(0, "it is free");
+    run(&top, "worktree list").exits(0, "the root is no worktree").says("b", "they are listed");
+    let saves = lokt(&a).env("HOME", &place.path).args(["snapshot", "create", "--acquire"]).run();
+    saves.exits(0, "it can be saved").says("1 file", "without the root");
+    run(&top, "worktree rename b c").exits(0, "it can be renamed");
+    run(&top, "worktree remove c").exits(0, "it can be removed");
+    let strict = run(&top, "doctor --strict").exits(0, "nothing is wrong");
+    assert!(!strict.stdout.contains("WARN") && !strict.stdout.contains("FAIL"), "nothing is odd{strict}");
+    run(&top, "exists x").exits(0, "the lock is still held");
+}
+
+#[test]
+fn the_outermost_of_git_and_the_lokt_repository_has_the_root() {
+    let place = Place::new();
+    let top = grove(&place, "inside/grove");
+    let inner = place.repository("inside/grove/worktrees/a");
+    let jvs = (top.join(".jvs/lokt"), "lokt-repository".to_owned());
+    assert_eq!(root_of(lokt(&inner)), jvs, "git in a worktree is inside");
+    git(&inner, &["worktree", "add", "-q", "../../../../linked"]);
+    assert_eq!(root_of(lokt(&place.path.join("linked"))), jvs, "so is what is linked to it from outside");
+    let hook = lokt(&inner).env("GIT_DIR", ".git");
+    assert_eq!(root_of(hook), jvs, "what git says to its hooks changes nothing");
+
+    git(&top, &["init", "-q"]);
+    for dir in [&top, &inner, &top.join("main"), &place.path.join("linked")] {
+        let found = root_of(lokt(dir));
+        assert_eq!(found, (top.join(".git/lokt"), "git".into()), "git at its top, from {}", dir.display());
+    }
+    fs::remove_dir_all(top.join(".git")).expect("it is ours");
+    let around = place.repository("inside");
+    for dir in [&around, &top, &inner, &top.join("main"), &place.path.join("linked")] {
+        let found = root_of(lokt(dir));
+        assert_eq!(found, (around.join(".git/lokt"), "git".into()), "git around it, from {}", dir.display());
+    }
+    run(&place.path, "worktree init").exits(0, "a repository around all of them");
+    for dir in [&around, &top, &inner, &place.path.join("linked")] {
+        let found = root_of(lokt(dir)).0;
+        assert_eq!(found, place.path.join(".jvs/lokt"), "a repository around that, from {}", dir.display());
+    }
+}
+
+/// All worktrees of a git repository share a root. Where one of them was put into a lokt repository, `doctor` names the other root.
+#[test]
+fn a_worktree_of_an_outside_git_repository_keeps_that_ones_root() {
+    let place = Place::new();
+    let top = grove(&place, "grove");
+    let outside = place.repository("outside");
+    git(&outside, &["worktree", "add", "-q", "../grove/worktrees/linked"]);
+    let linked = top.join("worktrees/linked");
+    assert_eq!(root_of(lokt(&linked)), (outside.join(".git/lokt"), "git".into()), "as in its main checkout");
+    assert_eq!(root_of(lokt(&top.join("main"))).0, top.join(".jvs/lokt"), "the others aren't git's");
+    run(&linked, "lock x").exits(0, "it is free");
+    lokt(&outside).env("LOKT_OWNER", "b").args(["lock", "x"]).run().exits(2, "git's worktrees share it");
+    run(&top.join("main"), "lock x").exits(0, "that is another root");
+    run(&linked, "doctor").exits(0, "a warning").says(&top.join(".jvs/lokt").display().to_string(), "it is named");
+    let said = run(&top.join("main"), "doctor").exits(0, "a warning");
+    said.says(&outside.join(".git/lokt").display().to_string(), "from here too");
+}
+
+#[test]
+fn a_strangers_lokt_repository_in_a_public_directory_does_not_decide() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let top = grove(&place, "public");
+    let ours = place.dir("public/ours");
+    fs::set_permissions(&top, fs::Permissions::from_mode(0o1777)).expect("it is ours");
+    chown(top.join(".jvs"), Some(20_003), None).expect("these tests run as root, as CI does");
+    assert_eq!(root_of(lokt(&ours)), (ours.join(".lokt"), "local".into()), "anybody could have put it there");
+    chown(&top, Some(20_003), None).expect("these tests run as root, as CI does");
+    assert_eq!(root_of(lokt(&ours)).0, top.join(".jvs/lokt"), "in the stranger's own directory it is the project");
+}
+
+#[test]
+fn a_lokt_repository_is_not_made_under_those_who_hold_locks() {
+    let place = Place::new();
+    let top = place.dir("top");
+    let clone = place.repository("top/clone");
+    run(&top, "lock x").exits(0, "it is free");
+    let said = run(&top, "worktree init").exits(2, "the holder would be in another root");
+    said.notes(&top.join(".lokt").display().to_string(), "it says where").notes("\"x\"", "and what");
+    assert!(!top.join(".jvs").exists(), "nothing was made");
+    run(&top, "unlock x").exits(0, "it is ours");
+    run(&clone, "lock y").exits(0, "it is free");
+    let said = run(&top, "worktree init --json").exits(2, "what is below would be in another root, too");
+    assert_eq!(said.failure(), "E_LOCK_CONFLICT", "the code is stable");
+    run(&clone, "unlock y").exits(0, "it is ours");
+    let said = run(&top, "worktree init").exits(0, "nothing is held");
+    said.notes(&top.join(".lokt").display().to_string(), "it says which roots are no longer used")
+        .notes(&clone.join(".git/lokt").display().to_string(), "all of them");
+    assert_eq!(root_of(lokt(&clone)).0, top.join(".jvs/lokt"), "there is one");
+    run(&clone, "doctor").exits(0, "a warning").says(&clone.join(".git/lokt").display().to_string(), "the old one is named");
+}
+
+// --- what git's variables say
+
+/// `git push` to a bare repository runs its hooks with `GIT_DIR=.`; a hook that deploys goes elsewhere.
+#[test]
+fn a_git_dir_that_names_nothing_from_here_is_searched_past() {
+    let place = Place::new();
+    let site = place.repository("site");
+    let sub = place.dir("site/sub");
+    let bare = place.dir("bare.git");
+    git(&bare, &["init", "-q", "--bare"]);
+    assert_eq!(root_of(lokt(&bare).env("GIT_DIR", ".")).0, bare.join("lokt"), "in the hook's own directory");
+    for (variable, value) in [("GIT_DIR", "."), ("GIT_DIR", ".git"), ("GIT_DIR", "/nonexistent"), ("GIT_COMMON_DIR", ".")] {
+        let found = root_of(lokt(&sub).env(variable, value));
+        assert_eq!(found, (site.join(".git/lokt"), "git".into()), "{variable}={value}: as for everybody here");
+    }
+    run(&site, "lock deploy").exits(0, "it is free");
+    let hook = lokt(&sub).env("GIT_DIR", ".").env("LOKT_OWNER", "hook").args(["guard", "deploy", "--", "true"]).run();
+    hook.exits(2, "one-holder: the hook doesn't enter beside a person");
+}
+
+#[test]
+fn a_root_that_another_git_dir_leads_to_is_named_by_doctor() {
+    let place = Place::new();
+    let (one, other) = (place.repository("one"), place.repository("other"));
+    run(&one, "lock x").exits(0, "it is free");
+    run(&other, "lock x").exits(0, "it is free");
+    let led = lokt(&one).env("GIT_DIR", other.join(".git")).args(["doctor"]).run().exits(0, "a warning");
+    led.says(&one.join(".git/lokt").display().to_string(), "what is used without the variable is named");
+}
+
+#[test]
+fn doctor_names_the_roots_that_were_used_before_the_lokt_repository() {
+    let place = Place::new();
+    let top = grove(&place, "grove");
+    let inner = place.repository("grove/worktrees/a");
+    let old = [top.join("worktrees/b/.lokt"), top.join("main/.lokt"), inner.join(".git/lokt"), top.join(".lokt")];
+    for root in &old {
+        lokt(&top).env("LOKT_ROOT", root).args(["lock", "x"]).run().exits(0, "it is free");
+    }
+    for dir in [top.join("main"), inner] {
+        let said = run(&dir, "doctor").exits(0, "a warning");
+        let said = said.says("[WARN]  One root", "there are more");
+        for root in &old {
+            assert!(said.stdout.contains(&root.display().to_string()), "{} is named{said}", root.display());
+        }
+    }
+}
+
+/// The Go program asks git, which refuses a stranger's repository, and locks in the current directory then.
+#[test]
+fn doctor_names_what_is_used_where_git_refuses() {
+    let place = Place::new();
+    let strange = place.repository("strange");
+    let sub = place.dir("strange/sub");
+    for path in [strange.clone(), strange.join(".git")] {
+        chown(&path, Some(20_003), None).expect("these tests run as root, as CI does");
+    }
+    assert_eq!(root_of(lokt(&sub)).0, strange.join(".git/lokt"), "a colleague's project is shared");
+    fs::create_dir_all(sub.join(".lokt/locks")).expect("a temp directory is writable");
+    chown(sub.join(".lokt"), Some(20_003), None).expect("these tests run as root, as CI does");
+    run(&sub, "doctor").exits(0, "a warning").says(&sub.join(".lokt").display().to_string(), "it is named");
+}
+
+#[test]
+fn the_search_for_git_stops_where_gits_own_does() {
+    let place = Place::new();
+    let repository = place.repository("repo");
+    let deep = place.dir("repo/a/b");
+    let link = place.path.join("link");
+    symlink(&repository, &link).expect("a temp directory is writable");
+    let text = |path: &Path| path.display().to_string();
+    let cases = [
+        text(&repository),
+        text(&repository.join("a")),
+        format!("{}/", text(&repository.join("a"))),
+        text(&deep),
+        text(&place.path),
+        text(&link),
+        format!(":{}", text(&link)),
+        format!(":{}", text(&repository.join("a"))),
+        format!("/nonexistent:relative:{}", text(&repository)),
+        "relative".to_owned(),
+        "/".to_owned(),
+        String::new(),
+    ];
+    for ceilings in cases {
+        let asked = Call::new("git")
+            .args(["rev-parse", "--git-dir"])
+            .cwd(&deep)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CEILING_DIRECTORIES", &ceilings)
+            .run();
+        let expected = if asked.code == 0 { (repository.join(".git/lokt"), "git") } else { (deep.join(".lokt"), "local") };
+        let found = root_of(lokt(&deep).env("GIT_CEILING_DIRECTORIES", &ceilings));
+        assert_eq!(found, (expected.0, expected.1.to_owned()), "GIT_CEILING_DIRECTORIES={ceilings}, as git has it{asked}");
+    }
+    run(&deep, "lock x").exits(0, "it is free");
+    let walled = lokt(&deep).env("GIT_CEILING_DIRECTORIES", &repository).args(["doctor"]).run();
+    walled.exits(0, "a warning").says(&repository.join(".git/lokt").display().to_string(), "doctor looks behind it");
+}
+
+// --- creation
+
+#[test]
+fn whichever_rule_a_root_is_created_by_its_path_is_said() {
+    let place = Place::new();
+    let repository = place.repository("repo");
+    let plain = place.dir("plain");
+    let top = grove(&place, "grove");
+    let cases = [
+        (lokt(&repository), repository.join(".git/lokt")),
+        (lokt(&plain), plain.join(".lokt")),
+        (lokt(&top), top.join(".jvs/lokt")),
+        (lokt(&plain).env("LOKT_ROOT", "named"), plain.join("named")),
+    ];
+    for (call, root) in cases {
+        let said = call.args(["guard", "x", "--", "true"]).run().exits(0, "it is free");
+        assert_eq!(said.created, Some(root), "somebody who expected another one sees it{said}");
+        assert_eq!(said.stderr, "", "and nothing else");
+    }
+}

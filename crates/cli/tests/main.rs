@@ -92,6 +92,7 @@ mod publish;
 mod publish_stale;
 mod queue;
 mod root_and_version;
+mod root_flag;
 mod roots;
 mod seed_expiry;
 mod seed_reentrant;

@@ -198,17 +198,21 @@ fn a_root_that_is_a_link_to_nothing_is_not_an_empty_root() {
 }
 
 #[test]
-fn a_root_that_is_made_because_the_variable_says_so_is_told_of_once() {
+fn whoever_creates_a_root_is_told_where_and_once() {
+    for words in ["lock x", "lock x --json", "freeze x --ttl 5m", "guard x -- true", "guard x --json -- true"] {
+        let root = Root::new();
+        let said = root.run("a", words).exits(0, "it is free");
+        assert_eq!(said.created.as_deref(), Some(&*root.path()), "in a new root nobody else is excluded{said}");
+        if words.contains("lock x --json") {
+            said.json();
+        }
+        assert_eq!(root.run("a", words).created, None, "once is enough");
+    }
     let root = Root::new();
-    let said = root.run("a", "lock x").exits(0, "it is free");
-    let said = said.notes("note: made a new root, as LOKT_ROOT says: ", "whoever mistyped it sees it");
-    assert!(said.stderr.contains(&root.path().display().to_string()), "and where{said}");
-    let said = root.run("a", "lock y").exits(0, "it is free");
-    assert!(!said.stderr.contains("new root"), "once is enough{said}");
-    let said = Root::new().run("a", "freeze x --ttl 5m").exits(0, "nothing is frozen");
-    said.notes("note: made a new root", "a freeze makes one, too");
-    let said = Root::new().run("a", "guard x -- true").exits(0, "it is free");
-    assert_eq!(said.stderr, "", "what a script reads of a guard is its command's");
+    for words in ["status", "why x", "exists x", "queue x", "unlock --all", "audit", "root", "doctor", "prime"] {
+        assert_eq!(root.run("a", words).created, None, "{words} creates nothing");
+    }
+    assert!(!root.path().exists(), "looking creates nothing");
 }
 
 #[test]

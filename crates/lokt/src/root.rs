@@ -1,7 +1,10 @@
-//! Which root directory is meant: `LOKT_ROOT`, else the git repository's, else the nearest `.lokt` upwards, else `./.lokt`.
+//! Which root directory is meant: `--root`, else `LOKT_ROOT`, else that of the outermost of the git common directory and the lokt
+//! repository (`.jvs`) around the current directory, else the nearest `.lokt` upwards, else `./.lokt`. The rule is in
+//! docs/protocol.md, section 1.
 //!
 //! Git's files are read, `git` is never run: it may be missing or refuse, and half of a team would then lock somewhere else.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -11,31 +14,51 @@ use std::path::{Path, PathBuf};
 
 use lokt_core::git;
 
+use crate::repo::{JVS, lokt_repository};
+
 /// Git's files that are read here are one short line each.
 const GIT_FILE_BYTES_MAX: u64 = 64 << 10;
+/// The root's directory in a git common directory and in `.jvs`.
+const LOKT: &str = "lokt";
+/// How many lokt repositories around each other, with git between them, are looked at. Links that lead in a circle end here.
+const NESTED_MAX: usize = 16;
+/// How far below a directory other roots are looked for.
+const DEPTH: usize = 3;
+/// How many entries are looked at, at most. A larger tree is looked at in part.
+const ENTRIES_MAX: usize = 10_000;
+/// Large, and nobody works in there.
+const SKIPPED: [&str; 5] = [".git", ".jvs", "node_modules", "target", ".lokt"];
 
-/// What the search depends on; the caller reads it from the environment.
+/// What the search depends on; the caller reads it from the command line and the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
+    /// `--root`.
+    pub named_root: Option<PathBuf>,
     /// `LOKT_ROOT`.
     pub lokt_root: Option<OsString>,
     /// `GIT_DIR`.
     pub git_dir: Option<OsString>,
     /// `GIT_COMMON_DIR`.
     pub git_common_dir: Option<OsString>,
+    /// `GIT_CEILING_DIRECTORIES`: the search for git doesn't enter these from below.
+    pub git_ceilings: Option<OsString>,
     /// `HOME`: the search for `.lokt` doesn't go above it.
     pub home: Option<PathBuf>,
-    /// The current directory.
+    /// The current directory, absolute and without symbolic links.
     pub cwd: PathBuf,
 }
 
 /// How a root was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
+    /// `--root`.
+    Flag,
     /// `LOKT_ROOT`.
     Env,
     /// In a git repository.
     Git,
+    /// In a lokt repository (`.jvs`).
+    LoktRepository,
     /// A `.lokt` directory.
     Local,
 }
@@ -44,8 +67,10 @@ impl Method {
     /// As in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Flag => "flag",
             Self::Env => "env",
             Self::Git => "git",
+            Self::LoktRepository => "lokt-repository",
             Self::Local => "local",
         }
     }
@@ -94,28 +119,74 @@ pub(crate) fn leads_nowhere(path: &Path) -> bool {
 impl Surroundings {
     /// Finds the root. Always gives an answer; nothing is created.
     pub fn find_root(&self) -> Found {
+        if let Some(path) = &self.named_root {
+            return Found { path: self.cwd.join(path), method: Method::Flag };
+        }
         if let Some(path) = self.lokt_root.as_ref().filter(|path| !path.is_empty()) {
             return Found { path: self.cwd.join(path), method: Method::Env };
         }
-        if let Some(common) = self.git_common_dir() {
-            return Found { path: common.join("lokt"), method: Method::Git };
-        }
-        Found { path: self.nearest_lokt().unwrap_or_else(|| self.cwd.join(".lokt")), method: Method::Local }
+        let local = || self.nearest_lokt().unwrap_or_else(|| self.cwd.join(".lokt"));
+        self.of_repositories().unwrap_or_else(|| Found { path: local(), method: Method::Local })
     }
 
+    /// The root of the git repository and the lokt repository around the current directory: of the outermost one, so that all
+    /// directories of either have the same.
+    fn of_repositories(&self) -> Option<Found> {
+        let git = self.git_common_dir();
+        let top = match (lokt_repository(&self.cwd), &git) {
+            (Some(top), None) => Some(top),
+            (Some(top), Some(git)) if tidy(git).starts_with(&top) => Some(top),
+            // What is around a git directory above us is above us, too.
+            (None, Some(git)) if git.parent().is_some_and(|dir| self.cwd.starts_with(dir)) => None,
+            // All worktrees of a git repository share a root, also one that was put into a lokt repository elsewhere.
+            (_, git) => git.as_deref().and_then(|git| lokt_repository(&tidy(git))),
+        };
+        let Some(mut top) = top else { return git.map(Found::in_git) };
+        for _ in 0..NESTED_MAX {
+            let Some(git) = self.git_upwards(&top) else { break };
+            match lokt_repository(&tidy(&git)) {
+                Some(outer) if outer != top => top = outer,
+                _ => return Some(Found::in_git(git)),
+            }
+        }
+        Some(Found { path: top.join(JVS).join(LOKT), method: Method::LoktRepository })
+    }
+
+    /// Git's common directory: what the variables name, if that is one, else what is found upwards. A variable of git's that names
+    /// nothing from here (a hook's `GIT_DIR=.` after a `cd`) must not lead to a root of its own.
     fn git_common_dir(&self) -> Option<PathBuf> {
-        if let Some(dir) = self.git_common_dir.as_ref().filter(|dir| !dir.is_empty()) {
-            return Some(self.cwd.join(dir)).filter(|dir| dir.is_dir());
-        }
-        if let Some(dir) = self.git_dir.as_ref().filter(|dir| !dir.is_empty()) {
-            return common_of(&self.cwd.join(dir));
-        }
+        let named = |dir: &Option<OsString>| dir.as_ref().filter(|dir| !dir.is_empty()).map(|dir| self.cwd.join(dir));
+        let common = named(&self.git_common_dir).filter(|dir| is_common(dir));
+        let common = common.or_else(|| common_of(&named(&self.git_dir)?));
+        common.or_else(|| self.git_upwards(&self.cwd))
+    }
+
+    /// The common directory of the nearest git repository from `start` upwards.
+    fn git_upwards(&self, start: &Path) -> Option<PathBuf> {
         let us = rustix::process::geteuid().as_raw();
-        self.upwards().find_map(|dir| {
+        let ceiling = self.ceiling_above(start);
+        upwards(start).take_while(|dir| ceiling.as_deref() != Some(*dir)).find_map(|dir| {
             let repository =
                 |mark: &str, git: &Path| if is_no_strangers(dir, mark, us) { common_of(git) } else { None };
             repository(".git", &dir.join(".git")).or_else(|| repository("HEAD", dir))
         })
+    }
+
+    /// The nearest directory above `start` that git's search doesn't enter. As git does: entries that are not absolute don't count,
+    /// nor does `start` itself; links are resolved up to an empty entry.
+    fn ceiling_above(&self, start: &Path) -> Option<PathBuf> {
+        let list = self.git_ceilings.as_ref()?;
+        let mut resolves = true;
+        let mut ceilings = Vec::new();
+        for entry in list.as_bytes().split(|byte| *byte == b':') {
+            let entry = Path::new(OsStr::from_bytes(entry));
+            resolves &= !entry.as_os_str().is_empty();
+            if entry.is_absolute() {
+                ceilings.extend(if resolves { fs::canonicalize(entry).ok() } else { Some(entry.components().collect()) });
+            }
+        }
+        let above = ceilings.into_iter().filter(|ceiling| start.starts_with(ceiling) && start != ceiling.as_path());
+        above.max_by_key(|ceiling| ceiling.components().count())
     }
 
     /// The nearest existing `.lokt`. The search ends at the home directory, at a mount border, and at a directory that belongs to
@@ -126,7 +197,7 @@ impl Surroundings {
         // By what it is, not by its name: `HOME` may lead there through a link.
         let place = |meta: &fs::Metadata| (meta.dev(), meta.ino());
         let home = self.home.as_deref().and_then(|home| fs::metadata(home).ok()).map(|meta| place(&meta));
-        for dir in self.upwards() {
+        for dir in upwards(&self.cwd) {
             let meta = fs::metadata(dir).ok().filter(trusted)?;
             // Anybody can put one into a directory like /tmp, which is root's.
             let candidate = dir.join(".lokt");
@@ -156,12 +227,95 @@ impl Surroundings {
         found
     }
 
-    /// The current directory and those above it, on the same mount.
-    fn upwards(&self) -> impl Iterator<Item = &Path> {
-        let device = |dir: &Path| fs::metadata(dir).map(|meta| meta.dev()).ok();
-        let here = device(&self.cwd);
-        self.cwd.ancestors().take_while(move |dir| device(dir) == here)
+    /// Every place near the current directory where a root could be that another process uses: with other variables, from another
+    /// directory of the same repositories, by another program or an earlier version. They may not exist.
+    pub(crate) fn places_of_roots(&self) -> Vec<PathBuf> {
+        let bare = Self { home: self.home.clone(), ..Self::at(&self.cwd) };
+        let mut places = vec![self.cwd.join(".lokt")];
+        for looks in [self, &Self { git_ceilings: None, ..self.clone() }, &bare] {
+            let git = looks.git_common_dir();
+            places.extend(looks.of_repositories().map(|found| found.path));
+            let tops = [lokt_repository(&self.cwd), git.as_deref().and_then(|git| lokt_repository(&tidy(git)))];
+            for top in tops.into_iter().flatten() {
+                places.push(top.join(JVS).join(LOKT));
+                for worktree in std::iter::once(top.clone()).chain(worktrees(&top)) {
+                    places.push(worktree.join(".lokt"));
+                    places.extend(common_of(&worktree.join(".git")).map(|git| git.join(LOKT)));
+                }
+            }
+            if let Some(git) = git {
+                // Its work tree, of one that isn't bare.
+                places.extend(git.parent().filter(|_| git.ends_with(".git")).map(|dir| dir.join(".lokt")));
+                places.push(git.join(LOKT));
+            }
+        }
+        let marked = |dir: &&Path| fs::symlink_metadata(dir.join(".git")).is_ok();
+        places.extend(upwards(&self.cwd).find(marked).map(|dir| dir.join(".lokt")));
+        places.extend(self.lokts_upwards());
+        places
     }
+
+    /// The roots in use that commands would no longer find if the current directory became a lokt repository.
+    pub fn replaced_by_repository(&self) -> Vec<PathBuf> {
+        let bare = Self { home: self.home.clone(), ..Self::at(&self.cwd) };
+        let next = bare.git_upwards(&self.cwd).map_or_else(|| self.cwd.join(JVS), |git| git).join(LOKT);
+        let now = std::iter::once(bare.find_root().path);
+        let mut seen = BTreeSet::from([tidy(&next)]);
+        now.chain(roots_below(&self.cwd, &[".lokt", ".git/lokt"]))
+            .filter(|path| is_root(path) && seen.insert(tidy(path)))
+            .collect()
+    }
+
+    fn at(cwd: &Path) -> Self {
+        Self { cwd: cwd.to_owned(), ..Self::default() }
+    }
+}
+
+impl Found {
+    fn in_git(common: PathBuf) -> Self {
+        Self { path: common.join(LOKT), method: Method::Git }
+    }
+}
+
+/// `start` and the directories above it, on the same mount.
+fn upwards(start: &Path) -> impl Iterator<Item = &Path> {
+    let device = |dir: &Path| fs::metadata(dir).map(|meta| meta.dev()).ok();
+    let here = device(start);
+    start.ancestors().take_while(move |dir| device(dir) == here)
+}
+
+/// A command has used it as a root.
+pub(crate) fn is_root(path: &Path) -> bool {
+    path.join("locks").is_dir() || path.join("state").is_dir()
+}
+
+/// Where roots of these names would be in directories below `dir`.
+pub(crate) fn roots_below(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
+    let (mut roots, mut looked_at, mut level) = (Vec::new(), 0, vec![dir.to_owned()]);
+    for _ in 0..DEPTH {
+        let mut next = Vec::new();
+        for dir in &level {
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                looked_at += 1;
+                if looked_at > ENTRIES_MAX {
+                    return roots;
+                }
+                let (name, is_dir) = (entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_dir()));
+                if is_dir && !SKIPPED.iter().any(|skipped| name == *skipped) {
+                    roots.extend(names.iter().map(|name| entry.path().join(name)));
+                    next.push(entry.path());
+                }
+            }
+        }
+        level = next;
+    }
+    roots
+}
+
+/// The directories of a lokt repository's worktrees.
+fn worktrees(top: &Path) -> impl Iterator<Item = PathBuf> {
+    let others = fs::read_dir(top.join("worktrees")).into_iter().flatten().flatten();
+    std::iter::once(top.join("main")).chain(others.map(|entry| entry.path()))
 }
 
 /// Does `mark` in `dir` belong to us, to root, or to whom the directory belongs? Anybody can put a repository into a directory like
@@ -191,7 +345,12 @@ fn common_of_dir(dir: &Path) -> Option<PathBuf> {
         Some(target) => tidy(&dir.join(OsStr::from_bytes(target))),
         None => dir.to_owned(),
     };
-    (common.join("objects").is_dir() && common.join("refs").is_dir()).then_some(common)
+    is_common(&common).then_some(common)
+}
+
+/// What worktrees share is there.
+fn is_common(dir: &Path) -> bool {
+    dir.join("objects").is_dir() && dir.join("refs").is_dir()
 }
 
 /// `a/b/../..` as people would write it; `commondir` is usually `../..`, and a submodule's `gitdir` begins with `../`.
@@ -221,7 +380,7 @@ mod tests {
     }
 
     fn at(cwd: &Path) -> Surroundings {
-        Surroundings { cwd: cwd.to_owned(), ..Surroundings::default() }
+        Surroundings::at(cwd)
     }
 
     #[test]

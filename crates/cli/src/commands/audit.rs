@@ -10,7 +10,7 @@ use lokt::{EVENTS, Filter, Follower, Found, LINE_BYTES_MAX, Lokt, duration};
 
 use super::audit_table::{heading, row};
 use super::waiting::inbox;
-use crate::args::lock_name;
+use crate::args::{RootArg, lock_name};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
@@ -39,6 +39,8 @@ pub(crate) struct Args {
     /// Only events of this kind
     #[arg(long, value_name = "EVENT", value_parser = EVENTS)]
     event: Vec<String>,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 /// `--since`
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         owners: args.owner.clone(),
         events: args.event.clone(),
     };
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let table = format == Format::Text && std::io::stdout().is_terminal();
     let stream = Stream::new(None);
     let mut printer = Printer { filter, table, has_heading: false, stream, no_events: 0, failure: None };

@@ -20,6 +20,7 @@ use lokt::{EntryState, KnownNames, LockName, Lokt};
 
 use super::group::{Selected, select};
 use super::{Row, find, rows};
+use crate::args::RootArg;
 use crate::context::{self, Context};
 use crate::exit::Exit;
 use crate::report::Report;
@@ -93,14 +94,16 @@ struct Line<'a> {
     flags: Vec<&'a Arg>,
     /// Where the ledger is, if that was said.
     dir: Option<&'a str>,
+    /// `--root`.
+    root: RootArg,
     /// Two dashes have ended the flags, and the word after them has this place on the whole line.
     dashes: Option<usize>,
 }
 
 impl<'a> Line<'a> {
     fn read(command: &'a str, parser: &'a clap::Command, words: &'a [String], place: usize) -> Self {
-        let mut line =
-            Line { command, parser, open: None, positionals: Vec::new(), flags: Vec::new(), dir: None, dashes: None };
+        let (positionals, flags, root) = (Vec::new(), Vec::new(), RootArg::default());
+        let mut line = Line { command, parser, open: None, positionals, flags, dir: None, root, dashes: None };
         for (index, word) in words.iter().enumerate() {
             if line.dashes.is_some() {
                 line.positionals.push(word);
@@ -131,8 +134,10 @@ impl<'a> Line<'a> {
     }
 
     fn value(&mut self, flag: &Arg, value: &'a str) {
-        if flag.get_id() == "dir" {
-            self.dir = Some(value);
+        match flag.get_id().as_str() {
+            "dir" => self.dir = Some(value),
+            "root" => self.root.root = Some(value.into()),
+            _ => {}
         }
     }
 
@@ -209,7 +214,7 @@ impl<'a> Line<'a> {
             }
             "snapshot_id" | "other_snapshot_id" => self.snapshots(),
             "lease" | "renew" | "skew" | "grace" | "keep_within" => DURATIONS.map(Candidate::bare).into(),
-            "owner" => owners(),
+            "owner" => self.root().map(|lokt| owners(&lokt)).unwrap_or_default(),
             "lock_id" => self.of_the_hold(|hold| Some(hold.lock_id.to_string())),
             "token" => self.of_the_hold(|hold| hold.token.map(|token| token.to_string())),
             "ttl" | "timeout" => DURATIONS.map(Candidate::bare).into(),
@@ -223,9 +228,14 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// The root, if there is one and it can be used.
+    fn root(&self) -> Option<Lokt> {
+        Context::read(&self.root).ok()?.open().ok().flatten()
+    }
+
     /// Names that the command could be about, but for those that it has been given already.
     fn names(&self) -> Vec<Candidate> {
-        let Some(lokt) = root() else { return Vec::new() };
+        let Some(lokt) = self.root() else { return Vec::new() };
         let KnownNames { locked, frozen, awaited } = lokt.known_names().unwrap_or_default();
         let names: BTreeSet<LockName> = match self.command {
             "unlock" => locked.into_iter().collect(),
@@ -274,7 +284,7 @@ impl<'a> Line<'a> {
     /// Something about the hold of the name that was given.
     fn of_the_hold(&self, what: fn(&lokt::Hold) -> Option<String>) -> Vec<Candidate> {
         let name = self.positionals.first().and_then(|name| LockName::new(name).ok());
-        let entry = name.and_then(|name| root()?.entry(&name).ok().flatten());
+        let entry = name.and_then(|name| self.root()?.entry(&name).ok().flatten());
         let Some(EntryState::Held(holder)) = entry.map(|entry| entry.state) else { return Vec::new() };
         let value = what(&holder.hold).filter(|value| is_harmless(value));
         value.map(|word| Candidate { word, about: format!("held by {}", owner_at(&holder.hold)) }).into_iter().collect()
@@ -313,11 +323,6 @@ fn is_called(flag: &Arg, name: &str) -> bool {
     long || (flag.get_short().is_some() && short.next() == flag.get_short() && short.next().is_none())
 }
 
-/// The root, if there is one and it can be used.
-fn root() -> Option<Lokt> {
-    Context::read().ok()?.open().ok().flatten()
-}
-
 fn describe(lokt: &Lokt, name: &LockName) -> String {
     match lokt.entry(name).ok().flatten().map(|entry| entry.state) {
         Some(EntryState::Held(holder)) if holder.lives() => format!("held by {}", owner_at(&holder.hold)),
@@ -327,8 +332,7 @@ fn describe(lokt: &Lokt, name: &LockName) -> String {
     }
 }
 
-fn owners() -> Vec<Candidate> {
-    let Some(lokt) = root() else { return Vec::new() };
+fn owners(lokt: &Lokt) -> Vec<Candidate> {
     if lokt.known_names().is_ok_and(|names| names.locked.len() > OWNERS_MAX) {
         return Vec::new();
     }

@@ -8,6 +8,7 @@ use lokt::RootMethod;
 use lokt::doctor::{Check, Checkup, Doctor, Finding, Status, rival};
 use serde::Serialize;
 
+use crate::args::RootArg;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -21,7 +22,7 @@ use crate::show::clean;
 )]
 pub(crate) struct Args {
     /// Examine the repository with worktrees instead
-    #[arg(long)]
+    #[arg(long, conflicts_with = "root")]
     strict: bool,
     /// Repair what is safe to repair, also while others work
     #[arg(long)]
@@ -29,6 +30,8 @@ pub(crate) struct Args {
     /// Compete in this directory, as standard input says; for lokt's own use
     #[arg(long, hide = true, value_name = "DIR")]
     rival: Option<PathBuf>,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 /// Text shows so many findings of a check; JSON shows all.
@@ -71,7 +74,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     if args.strict {
         return super::doctor_strict::run(args.fix, format);
     }
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let doctor = Doctor {
         surroundings: &context.surroundings,
         root: &context.root,
@@ -137,8 +140,10 @@ fn text(context: &Context, checkup: &Checkup) -> String {
     let path = &context.root.path;
     let base = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
     let via = match context.root.method {
+        RootMethod::Flag => "--root",
         RootMethod::Env => "LOKT_ROOT env",
         RootMethod::Git => "git common dir",
+        RootMethod::LoktRepository => "lokt repository",
         RootMethod::Local => ".lokt/ fallback",
     };
     let mut text = String::from("lokt doctor\n\n");

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::args::lock_name;
+use crate::args::{RootArg, lock_name};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -12,6 +12,8 @@ use crate::report::{Failure, Format, Report};
 pub(crate) struct Args {
     /// The lock's name
     name: String,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -22,7 +24,7 @@ struct Exists<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
-    let lokt = Context::read()?.open()?;
+    let lokt = Context::read(&args.root)?.open()?;
     let exists = lokt.map_or(Ok(false), |lokt| lokt.exists(&name))?;
     let report = Report::new(if exists { Exit::Done } else { Exit::Missing });
     Ok(match format {

@@ -4,7 +4,7 @@ use lokt::{Fenced, Holder};
 use serde::Serialize;
 
 use super::deny;
-use crate::args::parse_token;
+use crate::args::{RootArg, parse_token};
 use crate::context::{Claimed, Context};
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -26,6 +26,8 @@ pub(crate) struct Args {
     /// The token; without it, the one that the guard got
     #[arg(long, value_name = "TOKEN", value_parser = parse_token)]
     token: Option<u64>,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -41,7 +43,7 @@ struct Good<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     debug_assert_eq!(args.action, "check", "there is no other");
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let claimed = context.claimed(args.name.as_deref(), args.token)?;
     let lokt = context.open()?;
     let mut report = Report::new(Exit::Done);

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::deny;
 use super::waiting::{CLEAR, fitting, inbox};
-use crate::args::{lease_seconds, lock_name, parse_timeout, parse_ttl};
+use crate::args::{RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::HolderMembers;
@@ -41,6 +41,8 @@ pub(crate) struct Args {
     /// Wait for that for at most this long
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true, requires = "drain")]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -68,7 +70,7 @@ struct Frozen<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let lokt = context.create()?;
     if args.drain && runs_under(&context, &lokt, &name) {
         let message = format!("--drain would wait for the guard of {} that this runs under", quoted(name.as_str()));
@@ -119,7 +121,6 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         }),
         Format::Text => report
             .text(answer)
-            .notes(context.made_root(&lokt))
             .notes(remarks(&name, &frozen, holder.as_ref(), args.drain, now))
             .notes(drained.map(|drained| outcome(&name, &drained, now))),
     })

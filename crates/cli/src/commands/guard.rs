@@ -4,7 +4,7 @@
 //! the quick reader doesn't understand goes to the full one, which explains what is wrong.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use lokt::{
 use super::deny;
 use super::parse::{asks_for_json, parsed};
 use super::waiting::{Display, inbox, interrupted};
-use crate::args::{lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
+use crate::args::{RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
@@ -58,6 +58,8 @@ pub(crate) struct Args {
     /// Say why; shown to everyone who is refused
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    root: RootArg,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -119,6 +121,9 @@ fn quick(words: &[OsString]) -> Option<(Args, Format)> {
             "--timeout" if args.timeout.is_none() => {
                 args.timeout = Some(parse_timeout(plain(words.next())?).ok()?);
             }
+            "--root" if args.root.root.is_none() => {
+                args.root.root = Some(plain(words.next()).filter(|dir| !dir.is_empty())?.into());
+            }
             "--reason" if args.reason.is_none() => args.reason = Some(plain(words.next())?.to_owned()),
             name if !name.is_empty() && !name.starts_with('-') => args.names.push(name.to_owned()),
             _ => return None,
@@ -143,12 +148,8 @@ fn duration_after_wait(words: &[OsString]) -> Option<&str> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let names: Vec<LockName> = args.names.iter().map(|name| lock_name(name)).collect::<Result<_, _>>()?;
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let lokt = context.create()?;
-    // What a script reads on stderr is its command's.
-    if let Some(note) = context.made_root(&lokt).filter(|_| io::stderr().is_terminal()) {
-        say(&format!("{note}\n"));
-    }
     let mut inbox = inbox()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let mut display = Display::new(&lokt);
@@ -306,7 +307,7 @@ mod tests {
     use super::*;
 
     /// Words that a guard's command line is made of, right or wrong.
-    const WORDS: [&str; 57] = [
+    const WORDS: [&str; 59] = [
         "x",
         "build",
         "a.b",
@@ -355,6 +356,8 @@ mod tests {
         "--reason",
         "--reason=why",
         "--reason=",
+        "--root",
+        "--root=r",
         "--json",
         "--json=true",
         "--color",
@@ -377,7 +380,7 @@ mod tests {
 
     /// Flags with a value that may fit them, and single words.
     fn phrase() -> impl Strategy<Value = Vec<OsString>> {
-        let valued = (prop::sample::select(&["--ttl", "--timeout", "--reason", "--on-lost", "-E"][..]), word());
+        let valued = (prop::sample::select(&["--ttl", "--timeout", "--reason", "--root", "--on-lost", "-E"][..]), word());
         prop_oneof![
             3 => word().prop_map(|word| vec![word]),
             1 => valued.prop_map(|(flag, value)| vec![flag.into(), value]),
@@ -426,6 +429,7 @@ mod tests {
             "build --ttl 5m --wait -- make",
             "--wait --timeout 30s build -- make --ttl 1h -- --json",
             "--json --until-all --reason why x -- true",
+            "--root /run/locks x -- true",
             "x --close -- --",
         ] {
             let (args, format) = quick(&words(line)).unwrap_or_else(|| panic!("`{line}` is plain"));

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::deny;
 use super::waiting::{Display, inbox, interrupted};
-use crate::args::{lease_seconds, lock_name, parse_pid, parse_timeout, parse_ttl, waiting_time};
+use crate::args::{RootArg, lease_seconds, lock_name, parse_pid, parse_timeout, parse_ttl, waiting_time};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -34,6 +34,8 @@ pub(crate) struct Args {
     /// Say why; shown to everyone who is refused
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -56,7 +58,7 @@ struct Acquired<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let lokt = context.create()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let said = match waiting_time(args.wait, args.timeout) {
@@ -122,7 +124,7 @@ fn ask(
 fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
     let now = lokt.now().wall;
     let hold = &granted.hold;
-    let mut notes = Vec::from_iter(context.made_root(lokt));
+    let mut notes = Vec::new();
     match (granted.broken, &granted.before) {
         (Some(Broken::Stale(why)), Some(before)) => {
             notes.push(format!("note: broke the stale lock of {} ({})", owner_at(before), why.as_str()));

@@ -6,7 +6,7 @@ use lokt::Publishing;
 use serde::Serialize;
 
 use super::deny;
-use crate::args::parse_token;
+use crate::args::{RootArg, parse_token};
 use crate::context::{Claimed, Context};
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -30,6 +30,8 @@ pub(crate) struct Args {
     /// The token; without it, the one that the guard got
     #[arg(long, value_name = "TOKEN", value_parser = parse_token)]
     token: Option<u64>,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -43,7 +45,7 @@ struct Published<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let claimed = context.claimed(Some(&args.name), args.token)?;
     let [Claimed { name, token }] = claimed.as_slice() else { unreachable!("one name, one token") };
     let Some(lokt) = context.open()? else { return Err(super::fence::nobody(name.as_str(), *token)) };

@@ -6,7 +6,7 @@ use lokt::time::{parse_wall, show_wall_seconds};
 use lokt::{Denial, Entry, EntryState, Holder, Lokt, Waiter};
 use serde::Serialize;
 
-use crate::args::lock_name;
+use crate::args::{RootArg, lock_name};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, text};
@@ -18,6 +18,8 @@ use crate::show::{Subject, age, clean, holder_line, quoted, reason, refusal, sec
 pub(crate) struct Args {
     /// The lock's name
     name: String,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -55,7 +57,7 @@ pub(super) struct InLine {
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let report = Report::new(Exit::Done);
-    let lokt = Context::read()?.open()?;
+    let lokt = Context::read(&args.root)?.open()?;
     let (entry, line) = match &lokt {
         Some(lokt) => (lokt.entry(&name)?, lokt.queue(&name)?),
         None => (None, Vec::new()),

@@ -3,6 +3,7 @@
 use lokt::{RootMethod, RootState};
 use serde::Serialize;
 
+use crate::args::RootArg;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -10,7 +11,10 @@ use crate::show::clean;
 
 /// Show the root directory and how it was found
 #[derive(clap::Parser)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    root: RootArg,
+}
 
 #[derive(Serialize)]
 struct Root {
@@ -23,8 +27,8 @@ struct Root {
     agent_id: String,
 }
 
-pub(crate) fn run(_: &Args, format: Format) -> Result<Report, Failure> {
-    let context = Context::read()?;
+pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    let context = Context::read(&args.root)?;
     let state = context.root.state();
     let report = Report::new(Exit::Done);
     Ok(match format {
@@ -38,8 +42,10 @@ pub(crate) fn run(_: &Args, format: Format) -> Result<Report, Failure> {
         }),
         Format::Text => {
             let how = match context.root.method {
+                RootMethod::Flag => "--root",
                 RootMethod::Env => "LOKT_ROOT",
                 RootMethod::Git => "git common directory",
+                RootMethod::LoktRepository => "lokt repository (.jvs)",
                 RootMethod::Local => "nearest .lokt, or the current directory",
             };
             let remark = match state {

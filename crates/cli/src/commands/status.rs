@@ -11,7 +11,7 @@ use lokt::{Entry, EntryState, Holder, Liveness, LockName, Lokt, PartKind, Pruned
 use serde::Serialize;
 
 use super::{deny, status_table, watch};
-use crate::args::{lock_name, parse_interval};
+use crate::args::{RootArg, lock_name, parse_interval};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::{FreezeMembers, kept_by, text};
@@ -33,6 +33,8 @@ pub(crate) struct Args {
     /// How often to look at what nobody tells of: processes that end, files on other machines
     #[arg(long, value_name = "DURATION", value_parser = parse_interval, allow_hyphen_values = true, requires = "watch", default_value = "1s")]
     interval: Duration,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 /// A lock or freeze as JSON.
@@ -99,7 +101,7 @@ pub(super) struct Damage {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = args.name.as_deref().map(lock_name).transpose()?;
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     if args.watch {
         return watch::run(&context, name.as_ref(), args.interval, format);
     }

@@ -4,7 +4,7 @@ use lokt::{Cause, End};
 use serde::Serialize;
 
 use super::deny;
-use crate::args::lock_name;
+use crate::args::{RootArg, lock_name};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -18,6 +18,8 @@ pub(crate) struct Args {
     /// Whosever it is, and even if it can't be read
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -36,7 +38,7 @@ struct Unfrozen<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let Some(lokt) = context.open()? else {
         let message = format!("freeze {} not found", quoted(name.as_str()));
         let failure = Failure::new(Exit::Missing, "E_NOT_FOUND", message);

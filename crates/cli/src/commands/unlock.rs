@@ -6,7 +6,7 @@ use lokt::{Breaking, Cause, Condition, End, Ended, LockId, LockName, Lokt};
 use serde::Serialize;
 
 use super::deny;
-use crate::args::{lock_name, parse_token};
+use crate::args::{RootArg, lock_name, parse_token};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -38,6 +38,8 @@ pub(crate) struct Args {
     /// End every lock of mine
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         return Err(usage("--force, --break-stale, --lock-id and --token are for one name (--force also for --owner)"));
     }
     let name = args.name.as_deref().map(lock_name).transpose()?;
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     if let Some(other) = owner.filter(|owner| *owner != context.me.owner && !args.force) {
         let message = format!("{} is another owner; you are {}", clean(other), clean(&context.me.owner));
         let hint = match deny::shell_word(other) {

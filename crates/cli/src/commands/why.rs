@@ -9,7 +9,7 @@ use lokt::{Denial, Entry, EntryState, Hold, Holder, Link, Liveness, LockName, Lo
 use serde::Serialize;
 
 use super::queue::{InLine, in_line, waits};
-use crate::args::lock_name;
+use crate::args::{RootArg, lock_name};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, KeeperMembers, kept_by, text};
@@ -22,6 +22,8 @@ use crate::show::{age, clean, owner_at, quoted, reason, seconds, until};
 pub(crate) struct Args {
     /// The lock's name
     name: String,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 #[derive(Serialize)]
@@ -97,7 +99,7 @@ struct CycleMember {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let Some(lokt) = context.open()? else {
         return Ok(report(&free(&name), format));
     };

@@ -14,7 +14,7 @@ use lokt_testkit::tally::{self, Trial};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, kill_process};
 
-use super::{Call, DEADLINE, Root, Said, eventually, names_in, pid_of};
+use super::{Call, DEADLINE, Root, Said, eventually, names_in, pid_of, without_creation};
 
 /// What runs under it: a shell that says its pid and then does what it is told, until it is told to exit or nobody is left to tell it.
 /// A signal that it catches ends `read`, not the loop.
@@ -169,7 +169,8 @@ impl Guard {
         self.ended = true;
         let status = status.expect("it has ended");
         let code = status.code().unwrap_or_else(|| 128 + status.signal().expect("it exited or died of a signal"));
-        let said = Said { what: self.what.clone(), code, stdout: self.stdout.all(), stderr: self.stderr.all() };
+        let (stderr, created) = without_creation(&self.stderr.all());
+        let said = Said { what: self.what.clone(), code, stdout: self.stdout.all(), stderr, created };
         assert!(!said.stderr.contains("panicked at"), "no input makes lokt panic{said}");
         said
     }

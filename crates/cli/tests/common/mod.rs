@@ -38,7 +38,7 @@ pub(crate) const NO_PID: i64 = 4_194_304;
 /// No command takes this long, unless it hangs. A busy mutex takes five seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// What would change the outcome if it leaked in from whoever runs the tests.
-const VARIABLES: [&str; 19] = [
+const VARIABLES: [&str; 20] = [
     "LOKT_ROOT",
     "LOKT_OWNER",
     "LOKT_AGENT_ID",
@@ -54,6 +54,7 @@ const VARIABLES: [&str; 19] = [
     "XDG_STATE_HOME",
     "GIT_DIR",
     "GIT_COMMON_DIR",
+    "GIT_CEILING_DIRECTORIES",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
     "HOME",
@@ -330,6 +331,7 @@ impl Running {
         };
         let output = output.expect("a child can be waited for");
         let text = |bytes| String::from_utf8(bytes).expect("lokt speaks UTF-8");
+        let (stderr, created) = without_creation(&text(output.stderr));
         let said = Said {
             what: self.what,
             // Like a shell: a program that died of a signal, as a panic or an overflow makes it, has no code of its own.
@@ -338,7 +340,8 @@ impl Running {
                 128 + output.status.signal().expect("it exited or died of a signal")
             }),
             stdout: text(output.stdout),
-            stderr: text(output.stderr),
+            stderr,
+            created,
         };
         assert!(!said.stderr.contains("panicked at"), "no input makes lokt panic{said}");
         let mut printed = said.stdout.chars().chain(said.stderr.chars());
@@ -356,7 +359,22 @@ pub(crate) struct Said {
     what: String,
     pub(crate) code: i32,
     pub(crate) stdout: String,
+    /// Without the note about a new root: nearly every test makes one.
     pub(crate) stderr: String,
+    /// The root that it says it has created.
+    pub(crate) created: Option<PathBuf>,
+}
+
+/// What begins the note about a new root.
+pub(crate) const CREATED: &str = "note: created a new lock root: ";
+
+/// What was said, without the note about a new root; and the root's path.
+fn without_creation(stderr: &str) -> (String, Option<PathBuf>) {
+    let (notes, rest): (Vec<&str>, Vec<&str>) =
+        stderr.split_inclusive('\n').partition(|line| line.starts_with(CREATED));
+    let path = |note: &&str| PathBuf::from(note.trim_end().trim_start_matches(CREATED));
+    assert!(notes.len() <= 1, "a root is created once: {stderr}");
+    (rest.concat(), notes.first().map(path))
 }
 
 impl fmt::Display for Said {

@@ -117,6 +117,16 @@ fn is_planted(top: &Path, found: &Look) -> bool {
     fs::metadata(top).is_ok_and(|meta| meta.mode() & 0o002 != 0 && ![us, 0, meta.uid()].contains(&found.uid))
 }
 
+/// The lokt repository that `dir` is in, whatever its format; `dir` is a path without links. The same directories count as for
+/// [`Repository::find`], and mounts don't end the search: a worktree may have a disk of its own.
+pub(crate) fn lokt_repository(dir: &Path) -> Option<PathBuf> {
+    let is_one = |top: &&Path| {
+        let found = look(&top.join(JVS)).ok().flatten().filter(|found| found.is_dir && !is_planted(top, found));
+        found.is_some() && top.join(JVS).join(facts::FORMAT_FILE).exists()
+    };
+    dir.ancestors().find(is_one).map(ToOwned::to_owned)
+}
+
 /// Where `dir` is, without links; a directory that is gone is where it was.
 fn real(dir: &Path) -> PathBuf {
     fs::canonicalize(dir).or_else(|_| std::path::absolute(dir)).unwrap_or_else(|_: io::Error| dir.to_owned())

@@ -20,6 +20,7 @@ mod removing;
 mod renaming;
 mod worktrees;
 
+pub(crate) use discovery::lokt_repository;
 pub use facts::FORMAT;
 pub(crate) use facts::publish_new;
 pub(crate) use leased::{Asked, Leased};
@@ -46,7 +47,7 @@ pub(crate) const DIR_MODE: u32 = 0o755;
 /// And read.
 pub(crate) const FILE_MODE: u32 = 0o644;
 /// What a repository knows about itself is below this directory.
-const JVS: &str = ".jvs";
+pub(crate) const JVS: &str = ".jvs";
 /// The worktree that every repository has.
 pub(crate) const MAIN: &str = "main";
 

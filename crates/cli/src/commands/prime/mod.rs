@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use self::scripts::Operation;
 use self::status::Standing;
+use crate::args::RootArg;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -28,6 +29,8 @@ pub(crate) struct Args {
     /// For which tool's file of rules
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Tool>,
+    #[command(flatten)]
+    root: RootArg,
 }
 
 /// Whose file of rules.
@@ -60,7 +63,7 @@ struct Prime<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    let context = Context::read()?;
+    let context = Context::read(&args.root)?;
     let operations = scripts::find(&project(&context));
     // A file that stays says nothing about this moment, so it can be made without a root.
     let live = args.format.is_none() || format == Format::Json;

@@ -1,13 +1,15 @@
 //! `lokt worktree init`: make a repository, if there is none.
 
+use lokt::Lokt;
 use lokt::repo::Repository;
 use serde::Serialize;
 
 use super::answer::Kind;
-use crate::context;
+use crate::args::RootArg;
+use crate::context::{self, Context};
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
-use crate::show::clean;
+use crate::show::{clean, quoted};
 
 /// Make a repository here, with the worktree `main`, if there is none
 #[derive(clap::Parser)]
@@ -37,6 +39,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         return Err(Failure::usage(format!("{here} is in a repository already, {top}"))
             .hint("`lokt worktree create NAME` makes another worktree in it"));
     }
+    let replaced = replaced_roots()?;
     let (repo, is_new) = Repository::init(&dir, args.isolation.into(), me)?;
     let names: Vec<String> = repo.worktrees()?.iter().map(|entry| entry.name.to_string()).collect();
     let top = repo.top().to_string_lossy();
@@ -52,9 +55,30 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             let what = if is_new { "made" } else { "already there:" };
             let report = report.text(format!("{what} repository {}\n", clean(&top)));
             let path = clean(&repo.top().join("main").to_string_lossy());
+            let report = report.notes(replaced.filter(|_| is_new));
             report.notes(is_new.then(|| {
                 format!("hint: its first worktree is {path}; `lokt worktree create NAME` makes another, `lokt lease acquire` makes you its writer")
             }))
         }
     })
+}
+
+/// What to say about lock roots that commands no longer find once this is a lokt repository. While a lock is held in one of them, its
+/// holder and the next caller would not exclude each other: then nothing is made.
+fn replaced_roots() -> Result<Option<String>, Failure> {
+    let context = Context::read(&RootArg::default())?;
+    let replaced = context.surroundings.replaced_by_repository();
+    for path in &replaced {
+        let lokt = Lokt::existing(path, context.me.clone())?;
+        let held = lokt.map_or(Ok(Vec::new()), |lokt| lokt.map_entries(|entry| entry.is_live().then_some(entry.name)))?;
+        if let Some(name) = held.into_iter().flatten().next() {
+            let (name, path) = (quoted(name.as_str()), clean(&path.to_string_lossy()));
+            let message = format!("lock {name} is held in {path}, and the locks of a lokt repository are in another place");
+            return Err(Failure::new(Exit::Held, "E_LOCK_CONFLICT", message)
+                .hint(format!("nothing was made; wait until `lokt status --root {path}` shows no lock, then try again")));
+        }
+    }
+    let paths: Vec<_> = replaced.iter().map(|path| clean(&path.to_string_lossy())).collect();
+    let old = paths.join(", ");
+    Ok((!paths.is_empty()).then(|| format!("note: locks are no longer in {old}; `lokt root` shows where they are now")))
 }
