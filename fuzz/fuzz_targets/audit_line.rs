@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use lokt_core::audit::{Event, Filter, LINE_BYTES_MAX, Line, may_be_of_a_hold, token_in};
+use lokt_core::audit::{Event, Filter, LINE_BYTES_MAX, Line, may_be_of_a_token, token_in};
 
 fuzz_target!(|bytes: &[u8]| {
     let token = token_in(bytes);
     assert!(token.is_none() || !bytes.is_empty(), "nothing has no token");
-    let _ = may_be_of_a_hold(bytes);
+    let _ = may_be_of_a_token(bytes);
     shown(bytes);
     let Ok(event) = serde_json::from_slice::<Event>(bytes) else { return };
     let line = event.encode();

@@ -261,14 +261,16 @@ fn denied(denial: &Denial, new: impl Fn(&str) -> Event, requested_ttl: Option<u6
     }
 }
 
-/// May this line be about a hold, which had a token? Freezes have none, and a token that was only named may never have been given.
-pub fn may_be_of_a_hold(line: &[u8]) -> bool {
-    let is_of_none = |event: Event| match event.event.as_str() {
-        "freeze" | "unfreeze" | "force-unfreeze" | "freeze-deny" | "publish-deny" => true,
-        "auto-prune" => event.extra.get("freeze") == Some(&Value::Bool(true)),
-        _ => false,
-    };
-    !line.is_empty() && !serde_json::from_slice(line).is_ok_and(is_of_none)
+/// May this line be about a hold that had a token? The Go program's holds have none, and freezes neither; what can't be read may be
+/// anything.
+pub fn may_be_of_a_token(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Line {
+        #[serde(default)]
+        extra: Map<String, Value>,
+    }
+    let mentions_none = |line: Line| !line.extra.contains_key("fencing_token");
+    !line.is_empty() && !serde_json::from_slice(line).is_ok_and(mentions_none)
 }
 
 /// The token that an audit line mentions, if any. Lines that are none mention none.

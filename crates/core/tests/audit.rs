@@ -8,7 +8,7 @@ mod common {
 use common::askers::asker;
 use common::holds::{at, fence, stored};
 use lokt_core::audit::{
-    EVENTS, Event, Filter, LINE_BYTES_MAX, Line, events, may_be_of_a_hold, publish_denied, published, token_in,
+    EVENTS, Event, Filter, LINE_BYTES_MAX, Line, events, may_be_of_a_token, publish_denied, published, token_in,
 };
 use lokt_core::decide::{Broken, Cause, Decision};
 use lokt_core::denial::{Denial, Holder, Staleness};
@@ -232,25 +232,25 @@ fn a_publication_tells_its_token_and_a_refused_one_only_what_was_claimed() {
 }
 
 #[test]
-fn a_log_of_freezes_alone_does_not_look_like_a_used_root() {
+fn a_log_without_tokens_does_not_look_like_that_of_a_root_that_gave_some() {
     let (me, now) = (asker("alice"), at("2026-11-15T18:00:00Z"));
-    let of_freeze = |event: &str| Event::new(event, "build", &me, now);
-    let freezes = [
-        of_freeze("freeze"),
-        of_freeze("unfreeze"),
-        of_freeze("force-unfreeze"),
-        of_freeze("freeze-deny"),
-        of_freeze("auto-prune").with("freeze", true),
-        of_freeze("publish-deny").with("named_token", 7),
-    ];
-    for event in freezes {
-        assert!(!may_be_of_a_hold(&event.encode()), "{} is about no hold", event.event);
+    let line = |event: &str| Event::new(event, "build", &me, now);
+    for event in ["acquire", "renew", "deny", "release", "force-break", "stale-break", "corrupt-break", "auto-prune"] {
+        assert!(!may_be_of_a_token(&line(event).encode()), "as the Go program writes it, {event} is about no token");
     }
-    for event in ["acquire", "renew", "release", "deny", "auto-prune", "publish", "something new"] {
-        assert!(may_be_of_a_hold(&of_freeze(event).encode()), "token-order: {event} may be about a hold");
+    for event in ["freeze", "unfreeze", "force-unfreeze", "freeze-deny"] {
+        assert!(!may_be_of_a_token(&line(event).encode()), "{event} is about no token");
     }
-    assert!(may_be_of_a_hold(b"{torn"), "token-order: what can't be read may be anything");
-    assert!(!may_be_of_a_hold(b""), "an empty line is none");
+    let named = line("publish-deny").with("named_token", 7);
+    assert!(!may_be_of_a_token(&named.encode()), "what was only named may never have been given");
+    for event in ["acquire", "renew", "release", "auto-prune", "publish", "something new"] {
+        let event = line(event).with("fencing_token", 7);
+        assert!(may_be_of_a_token(&event.encode()), "token-order: {} is about a token", event.event);
+    }
+    let odd = line("acquire").with("fencing_token", "seven");
+    assert!(may_be_of_a_token(&odd.encode()), "token-order: so is one that can't be read");
+    assert!(may_be_of_a_token(b"{torn"), "token-order: what can't be read may be anything");
+    assert!(!may_be_of_a_token(b""), "an empty line is none");
 }
 
 #[test]

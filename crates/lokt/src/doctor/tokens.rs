@@ -3,7 +3,6 @@
 use lokt_core::hold::Fence;
 
 use super::{Check, Finding, Patient};
-use crate::store::LOCKS_DIR;
 use crate::store::tokens::{CEILING, Kept, NEXT, is_plausible};
 
 const NAME: &str = "tokens";
@@ -26,7 +25,7 @@ pub(super) fn check(patient: &Patient<'_>) -> Check {
     let (ceiling, next) = store.counter();
     drop(inside);
     let (at, next_at) = (patient.shown(CEILING), patient.shown(NEXT));
-    let used = || store.disk.list(LOCKS_DIR).is_ok_and(|files| !files.is_empty()) || !matches!(next, Kept::Missing);
+    let used = || !matches!(next, Kept::Missing) || store.gave_tokens();
     let in_the_way = |why: &str| {
         Finding::fail(format!("{why}, so no lock can be taken"))
             .hint("move it away: tokens go on above all that were used")

@@ -3,10 +3,11 @@
 use lokt_core::audit::{self, Event};
 use lokt_core::counter::{self, Draw, LEAP, NEXT_BYTES, Next, Place};
 use lokt_core::hold::{Fence, Hold};
+use lokt_core::name::LockName;
 use lokt_core::record::{self, Parsed, RECORD_BYTES_MAX};
 use lokt_core::time::Moment;
 
-use super::{LOCKS_DIR, Store, trail};
+use super::{LOCKS_DIR, Store, record_path, trail};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::Entry;
 
@@ -149,30 +150,40 @@ impl Store<'_> {
         })
     }
 
-    /// Where to count from when the ceiling is lost: above every token in sight, with room for those out of sight. A root that was
-    /// never used starts at the beginning.
+    /// Where to count from when the ceiling is lost: above every token in sight, with room for those out of sight. Where no token was
+    /// ever given, in a new root or in one that only the Go program has used, it starts at the beginning.
     fn floor(&self) -> Result<(u64, bool), Error> {
         let mut highest = 0;
         let mut used = false;
-        for file in self.disk.list(LOCKS_DIR).at("list", self.root, LOCKS_DIR)? {
-            used = true;
-            let path = format!("{LOCKS_DIR}/{file}");
-            if let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX)
-                && let Parsed::Hold(hold) = record::parse(&content.bytes)
-            {
-                highest = highest.max(hold.token.filter(|token| is_plausible(*token)).map_or(0, Fence::get));
+        // Records of ours are in files of such names.
+        for name in self.disk.list(LOCKS_DIR).at("list", self.root, LOCKS_DIR)?.iter().filter_map(|file| LockName::from_file_name(file)) {
+            match self.disk.read(&record_path(&name), RECORD_BYTES_MAX).map(|entry| match entry {
+                Entry::File(content) => Some(record::parse(&content.bytes)),
+                _ => None,
+            }) {
+                // Every record of ours has parts and a token.
+                Ok(Some(Parsed::Hold(hold))) => {
+                    used |= hold.token.is_some() || hold.parts.is_some();
+                    highest = highest.max(hold.token.filter(|token| is_plausible(*token)).map_or(0, Fence::get));
+                }
+                _ => used = true,
             }
         }
         for file in trail::files() {
             let bytes = self.disk.tail(&file, TAIL_BYTES).at("read", self.root, &file)?;
-            // What is no longer in the log may have told of holds; only a log from which nothing is gone can prove that there were none.
+            // What is no longer in the log may have told of tokens; only a log from which nothing is gone can prove that there were none.
             let is_cut = bytes.len() == TAIL_BYTES || file != trail::LOG && !bytes.is_empty();
-            used |= is_cut || bytes.split(|byte| *byte == b'\n').any(audit::may_be_of_a_hold);
+            used |= is_cut || bytes.split(|byte| *byte == b'\n').any(audit::may_be_of_a_token);
             let tokens =
                 bytes.split(|byte| *byte == b'\n').filter_map(audit::token_in).filter(|token| is_plausible(*token));
             highest = tokens.map(Fence::get).fold(highest, u64::max);
         }
         Ok(if used { (highest + LEAP, true) } else { (0, false) })
+    }
+
+    /// Has this root given tokens, as far as its records and its log tell?
+    pub(crate) fn gave_tokens(&self) -> bool {
+        self.floor().map_or(true, |(_, used)| used)
     }
 }
 
