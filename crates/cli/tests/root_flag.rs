@@ -72,8 +72,8 @@ fn what_has_no_exit_code_of_its_own_speaks_of_that_root() {
         ("prime", "held"),
         ("root", "/named"),
         ("status --watch --interval 100ms", "held"),
-        ("complete -- lokt unlock --root named h", "held"),
-        ("complete -- lokt unlock --root=named h", "held"),
+        ("complete -- unlock --root named h", "held"),
+        ("complete -- unlock --root=named h", "held"),
     ] {
         let is_watch = words.contains("--watch");
         let words = if words.starts_with("complete") { words.to_owned() } else { format!("{words} --root named") };

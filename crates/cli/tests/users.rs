@@ -184,6 +184,32 @@ fn a_user_outside_the_group_is_told_so() {
 // --- a private root
 
 #[test]
+fn a_first_use_under_any_umask_gives_a_usable_root() {
+    for umask in ["0777", "0277", "0177", "0377", "0077"] {
+        let house = House::without_root();
+        house.give(house.root.outside(), ALICE, 0o755);
+        let lokt = house.lokt.display();
+        let run = |umask: &str, words: &str| {
+            let script =
+                format!("umask {umask}; exec setpriv --reuid={ALICE} --regid={TEAM} --clear-groups -- {lokt} {words}");
+            let call = Call::new("sh").args(["-c", &script]).cwd(house.root.outside());
+            call.env("LOKT_ROOT", house.root.path()).env("LOKT_OWNER", "a").run()
+        };
+        for words in ["lock x", "guard y --ttl 5s -- true", "freeze z --ttl 5m", "lock x --ttl 5m"] {
+            run(umask, words).exits(0, &format!("{words} works under umask {umask}"));
+        }
+        house.every_file(|path, meta| {
+            let needed = if meta.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(meta.mode() & needed, needed, "{} under umask {umask}", path.display());
+            assert_eq!(meta.mode() & 0o077, 0, "{} is private", path.display());
+        });
+        for words in ["unlock x", "guard x y -- true", "unfreeze z", "doctor --json"] {
+            run("022", words).exits(0, &format!("{words} works after a first use under umask {umask}"));
+        }
+    }
+}
+
+#[test]
 fn files_in_a_private_root_are_their_owners() {
     for umask in ["022", "000"] {
         let house = House::new(0o700);

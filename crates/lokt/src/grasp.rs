@@ -109,7 +109,7 @@ impl Lokt {
                 let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
                 left = left.map(|left| left.saturating_sub(waited).max(Duration::from_millis(1)));
             }
-            if taken.minders.iter().all(Minder::is_held) {
+            if taken.minders.iter().all(Minder::is_held) && (names.len() == 1 || taken.is_whole()) {
                 return Ok(taken.all());
             }
             // One was lost meanwhile, so it isn't all of them: from the beginning.
@@ -155,6 +155,11 @@ impl Taken {
     fn mind(&mut self, ttl_sec: Option<u64>) {
         let new = self.grasps[self.minders.len()..].iter().map(|grasp| Minder::of(grasp, ttl_sec, |_| {}));
         self.minders.extend(new);
+    }
+
+    /// Is the first still ours, now that the last is? The root may have been deleted while we waited.
+    fn is_whole(&self) -> bool {
+        self.grasps.iter().all(|grasp| !matches!(grasp.proof().look(), Outcome::Lost(_)))
     }
 
     /// What we hold by now, for those who look for deadlocks.

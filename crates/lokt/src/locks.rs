@@ -135,9 +135,8 @@ impl Lokt {
     /// Opens a root, making it if it is missing.
     pub fn create(root: &Path, me: Identity) -> Result<Self, Error> {
         let (disk, made) = OsDisk::create(root).map_err(|error| cant_open(root, error))?;
-        if made && root.parent().is_none_or(|parent| parent.file_name() != Some(".git".as_ref())) {
-            // Best effort: it only keeps the root out of commits.
-            let _ = disk.create(".gitignore", b"*\n");
+        if made {
+            keep_out_of_commits(root, &disk);
         }
         Ok(Self { is_new: made, ..Self::with(root, Arc::new(disk), Arc::new(Linux), me) })
     }
@@ -168,6 +167,20 @@ impl Lokt {
     pub fn with(root: &Path, disk: Arc<dyn Disk>, machine: Arc<dyn Machine>, mut me: Identity) -> Self {
         me.fs = disk.mount().fs;
         Self { root: root.to_owned(), disk, machine, me, patience: PATIENCE, is_new: false }
+    }
+
+    /// Goes on in another root of the same name, if this one was deleted or moved away since it was opened: in one that somebody made, or in
+    /// a new one, with a sentence about that. `None`: it is still there.
+    pub(crate) fn remake_root(&self) -> io::Result<Option<Option<String>>> {
+        if self.disk.is_current()? {
+            return Ok(None);
+        }
+        let made = self.disk.remake()?;
+        if made {
+            keep_out_of_commits(&self.root, &*self.disk);
+        }
+        let said = || format!("the lock root {} was deleted during the wait; created it again", self.root.display());
+        Ok(Some(made.then(said)))
     }
 
     /// Was the root made just now? Then nobody else uses it yet.
@@ -350,6 +363,13 @@ impl Lokt {
         let mut names: Vec<LockName> = files.iter().filter_map(|file| LockName::from_file_name(file)).collect();
         names.sort_unstable();
         Ok(names)
+    }
+}
+
+/// Best effort: what is in `.git` needs nothing.
+fn keep_out_of_commits(root: &Path, disk: &dyn Disk) {
+    if root.parent().is_none_or(|parent| parent.file_name() != Some(".git".as_ref())) {
+        let _ = disk.create(".gitignore", b"*\n");
     }
 }
 

@@ -98,9 +98,13 @@ impl Lokt {
     pub(crate) fn obtain(&self, ask: &mut Ask<'_>, patience: &mut Patience<'_>) -> Result<Option<Changed>, Error> {
         let clock = Clock::start(self, patience.timeout);
         ask.waits = clock.timeout_ms > 0;
+        let mut warnings = Vec::new();
         loop {
             let woken = match self.store_for(ask.waits).pursue(ask) {
-                Ok(Outcome::Done(changed)) => return Ok(Some(*changed)),
+                Ok(Outcome::Done(mut changed)) => {
+                    changed.warnings.splice(..0, warnings);
+                    return Ok(Some(*changed));
+                }
                 Ok(Outcome::Waits(standing)) => {
                     let woken = self.sleep(ask.name, &standing, &clock, patience);
                     if let Ok(Woken::Interrupted) = woken {
@@ -113,6 +117,14 @@ impl Lokt {
                 }
                 // Who waits goes on waiting: a busy root is nothing but another reason to.
                 Err(error) if ask.waits && error.kind() == ErrorKind::Busy => self.pause(&clock, patience),
+                // A root that was deleted holds nobody up: the wait goes on in the one that has its name next.
+                Err(error) if ask.waits && error.kind() == ErrorKind::Io => match self.remake_root() {
+                    Ok(Some(made)) => {
+                        warnings.extend(made);
+                        Ok(Woken::Look)
+                    }
+                    Ok(None) | Err(_) => Err(error),
+                },
                 Err(error) => Err(error),
             };
             match woken {

@@ -202,6 +202,10 @@ pub trait Disk: Send + Sync {
     fn is_current(&self) -> io::Result<bool> {
         Ok(true)
     }
+    /// Goes on with the directory that has the root's name now, making it if there is none. Says whether it was made.
+    fn remake(&self) -> io::Result<bool> {
+        Ok(false)
+    }
     /// May others than its owner write to the root?
     fn is_shared(&self) -> bool {
         false

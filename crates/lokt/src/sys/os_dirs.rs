@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, StatxFlags, Uid, fchmod, fchown, fstat, fstatfs,
-    fsync, linkat, mkdirat, open, openat, renameat, renameat_with, statat, statx, unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, StatxFlags, Uid, chmod, fchmod, fchown, fstat,
+    fstatfs, fsync, linkat, mkdirat, open, openat, renameat, renameat_with, statat, statx, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
 
 use super::disk::Mount;
 
@@ -100,7 +101,7 @@ impl Opened {
 
     fn make_dir(&self, parent: BorrowedFd<'_>, name: &str, missing: Missing) -> io::Result<()> {
         let made = if self.ownership.is_plain() {
-            mkdirat(parent, name, Mode::from_raw_mode(self.dir_mode))
+            make_usable_dir(parent, name, self.dir_mode)
         } else {
             self.make_shared_dir(parent, name)
         };
@@ -127,7 +128,7 @@ impl Opened {
     pub(super) fn make_shared_dir(&self, parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
         let temp = unfinished(name);
         let _ = unlinkat(parent, &temp, AtFlags::REMOVEDIR);
-        mkdirat(parent, &temp, Mode::from_raw_mode(0o700))?;
+        make_usable_dir(parent, &temp, 0o700)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = retry_on_intr(|| openat(parent, &temp, flags, Mode::empty()))?;
         let made = self.ownership.apply(fd.as_fd(), 0o2770).and_then(|()| {
@@ -157,7 +158,8 @@ impl Ownership {
         let flags = flags | OFlags::CREATE | OFlags::EXCL;
         let mode = Mode::from_raw_mode(0o600);
         if self.is_plain() {
-            return retry_on_intr(|| openat(dir, name, flags, mode));
+            let fd = retry_on_intr(|| openat(dir, name, flags, mode))?;
+            return self.apply(fd.as_fd(), 0o660).map(|()| fd);
         }
         let temp = unfinished(name);
         let _ = unlinkat(dir, &temp, AtFlags::empty());
@@ -187,10 +189,25 @@ impl Ownership {
             let _ = fchown(fd, uid, gid);
         }
         if self.shared {
-            fchmod(fd, Mode::from_raw_mode(shared_mode))?;
+            return fchmod(fd, Mode::from_raw_mode(shared_mode));
         }
-        Ok(())
+        // The umask may have taken our own bits away.
+        let mode = fstat(fd)?.st_mode & 0o7777;
+        if mode & 0o600 != 0o600 { fchmod(fd, Mode::from_raw_mode(mode | 0o600)) } else { Ok(()) }
     }
+}
+
+/// Makes a directory that its owner can use, whatever the umask is.
+pub(super) fn make_usable_dir(parent: BorrowedFd<'_>, name: impl Arg + Copy, mode: u32) -> Result<(), Errno> {
+    mkdirat(parent, name, Mode::from_raw_mode(mode))?;
+    let made = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode & 0o7777;
+    if made & 0o700 == mode & 0o700 {
+        return Ok(());
+    }
+    // We may not open it for reading, but what has its name now may be a link of somebody else's, so it isn't changed by its name.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = retry_on_intr(|| openat(parent, name, flags, Mode::empty()))?;
+    chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::from_raw_mode(made | mode & 0o700))
 }
 
 /// A directory below `top`. Only `top` itself may be a link.
@@ -233,7 +250,7 @@ pub(super) fn make_root(path: &Path, mode: u32) -> io::Result<bool> {
         }
         done => done?,
     };
-    match mkdirat(CWD, path, Mode::from_raw_mode(mode)) {
+    match make_usable_dir(CWD, path, mode) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Ok(false),
         Err(error) => return Err(error.into()),
@@ -275,6 +292,29 @@ pub(super) fn link_new(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<
     // It has its new name; an old one that stays is a temp file like any that was left behind.
     let _ = unlinkat(from_dir, from, AtFlags::empty());
     Ok(())
+}
+
+/// Refuses to write to what is there if that would change another file, too: the same file may have a second name anywhere, and whoever
+/// gave it one may have wanted that.
+pub(super) fn refuse_second_name(dir: BorrowedFd<'_>, name: &str, stat: &Stat) -> io::Result<()> {
+    if let Some(kind) = kind_of(stat) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}")));
+    }
+    if stat.st_nlink < 2 || unlink_unfinished(dir, name, stat) {
+        return Ok(());
+    }
+    let message = "it has another name (a hard link), so it is not written to; `cp` it to a new file and `mv` that into its place";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+/// Is the second name the one under which it was made? Then its maker was killed before it could remove that, where a new name can only
+/// be given by a link.
+fn unlink_unfinished(dir: BorrowedFd<'_>, name: &str, stat: &Stat) -> bool {
+    let temp = unfinished(name);
+    let is_same = |other: Stat| (other.st_dev, other.st_ino) == (stat.st_dev, stat.st_ino);
+    stat.st_nlink == 2
+        && statat(dir, &temp, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_same)
+        && unlinkat(dir, &temp, AtFlags::empty()).is_ok()
 }
 
 /// What something is, if it is no regular file.

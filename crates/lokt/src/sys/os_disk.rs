@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::fs::{
-    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, ftruncate, linkat, mkdirat,
+    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, ftruncate, linkat,
     openat, renameat, renameat_with, stat, statat, syncfs, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
@@ -19,7 +19,9 @@ use super::disk::{
     Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock, Unnamed,
 };
 use super::flock::{OsUnlock, flock_now, flock_within};
-use super::os_dirs::{Missing, Opened, PLAIN, kind_of, make_root, open_dir, rename_new_at};
+use super::os_dirs::{
+    Missing, Opened, PLAIN, kind_of, make_root, make_usable_dir, open_dir, refuse_second_name, rename_new_at,
+};
 use super::pulse_file::OsPulse;
 use super::unnamed::OsUnnamed;
 use super::{signals, sleepers};
@@ -279,7 +281,7 @@ impl Disk for OsDisk {
     fn make_dir(&self, dir: &str) -> io::Result<()> {
         let ownership = self.opened().ownership;
         self.within(dir, Missing::Make, |parent, name| {
-            mkdirat(parent, name, Mode::from_raw_mode(self.dir_mode))?;
+            make_usable_dir(parent, name, self.dir_mode)?;
             if ownership.is_plain() {
                 return Ok(());
             }
@@ -293,7 +295,11 @@ impl Disk for OsDisk {
         self.within(path, Missing::Make, |dir, name| {
             let fd = match retry_on_intr(|| openat(dir, name, OFlags::WRONLY | PLAIN, Mode::empty())) {
                 Err(Errno::NOENT) => ownership.create(dir, name, OFlags::WRONLY | PLAIN)?,
-                done => done?,
+                done => {
+                    let fd = done?;
+                    refuse_second_name(dir, name, &fstat(&fd)?)?;
+                    fd
+                }
             };
             write_all(fd.as_fd(), bytes)
         })
@@ -313,9 +319,7 @@ impl Disk for OsDisk {
                 done => done?,
             };
             let stat = fstat(&fd)?;
-            if let Some(kind) = kind_of(&stat) {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}")));
-            }
+            refuse_second_name(dir, name, &stat)?;
             let size = u64::try_from(stat.st_size).unwrap_or(0);
             let mut last = [b'\n'];
             if size > 0 {
@@ -331,6 +335,7 @@ impl Disk for OsDisk {
     fn cut(&self, path: &str, size: u64) -> io::Result<()> {
         self.within(path, Missing::Fail, |dir, name| {
             let fd = retry_on_intr(|| openat(dir, name, OFlags::WRONLY | PLAIN, Mode::empty()))?;
+            refuse_second_name(dir, name, &fstat(&fd)?)?;
             Ok(retry_on_intr(|| ftruncate(&fd, size))?)
         })
     }
@@ -521,6 +526,11 @@ impl Disk for OsDisk {
             Err(Errno::NOENT) => Ok(false),
             named => named.map(|named| (named.st_dev, named.st_ino) == (here.st_dev, here.st_ino)).map_err(Into::into),
         }
+    }
+
+    fn remake(&self) -> io::Result<bool> {
+        let made = make_root(&self.path, self.dir_mode)?;
+        self.reopen().map(|()| made)
     }
 
     fn is_shared(&self) -> bool {

@@ -1,0 +1,69 @@
+//! A root that is deleted while a process waits in it.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::common::{Root, Running, eventually, names_in, pid_of};
+
+/// Starts a command that waits for `name`, and waits until it does.
+fn waiter(root: &Root, owner: &str, name: &str, words: &str) -> Running {
+    let run = root.lokt(owner).args(words.split_whitespace()).start();
+    eventually("it waits in line", || !names_in(&root.path().join("state/line").join(name)).is_empty() && run.sleeps());
+    run
+}
+
+fn delete(path: &Path) {
+    // What waits may put something into it at the same moment.
+    eventually("it can be deleted", || fs::remove_dir_all(path).is_ok());
+}
+
+#[test]
+fn a_waiter_goes_on_in_a_new_root() {
+    for words in ["guard x --timeout 60s -- true", "lock x --timeout 60s"] {
+        let root = Root::new();
+        root.run("holder", "lock x").exits(0, "it is free");
+        let waits = waiter(&root, "waiter", "x", words);
+        delete(&root.path());
+        let said = waits.wait().exits(0, "nobody holds it in the new root");
+        said.notes("was deleted during the wait", "it says so").notes(&root.path().display().to_string(), "and where");
+        assert!(root.events_of("x").contains(&"acquire".to_owned()), "it got it there");
+    }
+}
+
+#[test]
+fn a_waiter_joins_the_root_that_a_newcomer_made_and_keeps_its_timeout() {
+    let (root, other) = (Root::new(), Root::new());
+    root.run("holder", "lock x").exits(0, "it is free");
+    other.run("newcomer", "lock x").exits(0, "it is free");
+    let began = Instant::now();
+    let waits = waiter(&root, "waiter", "x", "guard x --timeout 8s -- true");
+    kill_process(pid_of(waits.pid()), Signal::STOP).expect("it is ours");
+    delete(&root.path());
+    fs::rename(other.path(), root.path()).or_else(|_| copy(&other.path(), &root.path())).expect("temp is writable");
+    kill_process(pid_of(waits.pid()), Signal::CONT).expect("it is ours");
+    eventually("it waits in the new root", || !names_in(&root.path().join("state/line/x")).is_empty());
+    let said = waits.wait().exits(2, "the newcomer holds it");
+    said.notes("newcomer", "it says who");
+    assert!(began.elapsed() >= Duration::from_secs(7), "it waited as long as it was told to");
+    assert_eq!(root.record("x")["owner"], "newcomer", "one-holder: nothing was taken away");
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::process::Command::new("cp").arg("-a").args([from, to]).status().map(|_| ())
+}
+
+#[test]
+fn a_guard_of_several_names_holds_all_of_them_in_the_new_root() {
+    let root = Root::new();
+    root.run("holder", "lock b").exits(0, "it is free");
+    let check = r#"test -e "$LOKT_ROOT/locks/a.json" && test -e "$LOKT_ROOT/locks/b.json""#;
+    let words = ["guard", "a", "b", "--timeout", "60s", "--", "sh", "-c", check];
+    let waits = root.lokt("waiter").args(words).start();
+    eventually("it waits in line", || !names_in(&root.path().join("state/line/b")).is_empty());
+    assert!(root.has_record("a"), "it has the first one");
+    delete(&root.path());
+    waits.wait().exits(0, "one-holder: both are held while the command runs");
+}
