@@ -47,6 +47,8 @@ pub struct Restore {
     pub ino: u64,
     /// The head before.
     pub was_head: Head,
+    /// The worktree is exchanged entry by entry, as a plan beside the tree says: something in it must not move.
+    pub in_parts: bool,
 }
 
 /// What a publish of a snapshot published.
@@ -127,6 +129,9 @@ impl Restore {
         }
         members.insert("ino".into(), self.ino.into());
         self.was_head.write(&mut members, "was_head");
+        if self.in_parts {
+            members.insert("in_parts".into(), true.into());
+        }
         members.into()
     }
 
@@ -143,6 +148,10 @@ impl Restore {
             dev,
             ino: members.get("ino")?.as_u64()?,
             was_head: Head::read(members, "was_head")?,
+            in_parts: match members.get("in_parts") {
+                None => false,
+                in_parts => in_parts?.as_bool()?,
+            },
         })
     }
 }

@@ -21,6 +21,7 @@
 mod bytes;
 pub mod descriptor;
 pub mod entry;
+pub mod exchange;
 pub mod gc;
 pub mod hash;
 pub mod id;

@@ -123,8 +123,22 @@ fn any_head() -> impl Strategy<Value = Head> {
 }
 
 fn any_restore() -> impl Strategy<Value = Restore> {
-    (any_snapshot_id(), "[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}", any::<Option<u64>>(), any::<u64>(), any_head())
-        .prop_map(|(snapshot_id, tree, dev, ino, was_head)| Restore { snapshot_id, tree, dev, ino, was_head })
+    (
+        any_snapshot_id(),
+        "[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}",
+        any::<Option<u64>>(),
+        any::<u64>(),
+        any_head(),
+        any::<bool>(),
+    )
+        .prop_map(|(snapshot_id, tree, dev, ino, was_head, in_parts)| Restore {
+            snapshot_id,
+            tree,
+            dev,
+            ino,
+            was_head,
+            in_parts,
+        })
 }
 
 fn any_state() -> impl Strategy<Value = State> {
@@ -141,7 +155,14 @@ fn fitting(kind: Kind, mut state: State, parent: Option<SnapshotId>, is_file: bo
         }
         (Kind::Restore, _) => {
             let snapshot_id = SnapshotId::new(7, 7);
-            let nothing = Restore { snapshot_id, tree: "w.7.ab".into(), dev: None, ino: 1, was_head: Head::Unknown };
+            let nothing = Restore {
+                snapshot_id,
+                tree: "w.7.ab".into(),
+                dev: None,
+                ino: 1,
+                was_head: Head::Unknown,
+                in_parts: false,
+            };
             state.restore.get_or_insert(nothing);
             (state, None)
         }

@@ -121,6 +121,7 @@ fn published() -> Slot {
         dev: Some(66),
         ino: 4321,
         was_head: Head::Snapshot(snapshot_id(2)),
+        in_parts: false,
     };
     let state = State {
         head: Head::Snapshot(snapshot_id(3)),

@@ -33,6 +33,13 @@ impl Adding {
     }
 }
 
+/// A complete tree in `restores/` that is to take the place of a worktree's.
+pub(crate) struct Staged {
+    pub(crate) name: String,
+    /// The inode of its directory, if all of it takes the place in one step; otherwise a plan is beside it.
+    pub(crate) ino: Option<u64>,
+}
+
 /// A link that was added.
 pub(crate) struct Decided {
     pub(crate) chain: String,
@@ -68,13 +75,19 @@ impl Worktree {
         &self,
         token: Option<u64>,
         id: &SnapshotId,
-        tree: &str,
-        ino: u64,
+        tree: &Staged,
     ) -> Result<Result<(Decided, Restore), LeaseRefusal>, Error> {
         let mut restore = None;
         let decided = self.decide_under(token, &mut |worktree, scene, record, head| {
             let was_head = head.cloned().map_or(Head::None, Head::Snapshot);
-            let decision = Restore { snapshot_id: id.clone(), tree: tree.to_owned(), dev: None, ino, was_head };
+            let decision = Restore {
+                snapshot_id: id.clone(),
+                tree: tree.name.clone(),
+                dev: None,
+                ino: tree.ino.unwrap_or(0),
+                was_head,
+                in_parts: tree.ino.is_none(),
+            };
             restore = Some(decision.clone());
             let deed = worktree.deed("restore", record, token).with("snapshot_id", id.as_str());
             let deed = deed.with("was_head", head.map(SnapshotId::as_str));

@@ -65,6 +65,7 @@ pub use answers::{
 };
 pub use audit::AuditVerdict;
 pub(crate) use chain::{Links, Reading};
+pub(crate) use deciding_snapshots::Staged;
 use prune::{MANY, TOO_MANY};
 
 use crate::error::{Error, ErrorKind};

@@ -23,13 +23,23 @@ impl Worktree {
         state.head = self.head_after(links).map_or(Head::None, Head::Snapshot);
         let number = links.last.as_ref().map_or(links.base.first, |last| last.number);
         if let Some(restore) = state.restore.take() {
-            if let Swapped::Undone(why) = self.finish_restore(&restore, number)? {
-                let deed = Deed::new("restore_undone", self.repo.machine.now());
-                self.note(deed.with("snapshot_id", restore.snapshot_id.as_str()).with("why", why));
-                state.head = restore.was_head;
+            let deed = |what| {
+                let deed = Deed::new(what, self.repo.machine.now());
+                deed.with("snapshot_id", restore.snapshot_id.as_str())
+            };
+            match self.finish_restore(&restore, number)? {
+                Swapped::Undone(why) => {
+                    self.note(deed("restore_undone").with("why", why));
+                    state.head = restore.was_head.clone();
+                }
+                Swapped::Done { left, .. } if !left.is_empty() => {
+                    self.note(deed("restore_incomplete").with("left", left.join(", ")));
+                }
+                Swapped::Done { .. } => {}
             }
             // Best effort: the chain says it, too, as long as nobody deletes that.
             let _ = self.note_head(&state.head, number);
+            self.forget_plan(&restore, number);
         }
         if !state.pending.is_empty()
             && let Ok(left) = self.write_receipts(links, &state, number)

@@ -11,7 +11,7 @@ use super::carry::ignored_in;
 use super::trouble::of_tree;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
-use crate::tree::{self, Control, Reuse, Tree};
+use crate::tree::{self, Control, Reuse};
 
 /// A copy. It is durable after [`Captured::sync`], together with whatever else was written there before.
 pub(super) struct Captured {
@@ -41,7 +41,7 @@ impl Worktree {
     ) -> Result<Captured, Error> {
         let place = self.repo.files_of(&self.name);
         let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
-        let source = Tree::open(&place).at("open", &place, "")?;
+        let source = self.files()?;
         let before = self.snapshot_before()?;
         let reuse = before.as_ref().map(|(of, manifest)| (self.repo.tree_of(of), manifest));
         let reuse = reuse.as_ref().map(|(tree, manifest)| Reuse { tree, manifest });

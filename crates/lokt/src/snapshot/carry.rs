@@ -11,6 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, read, retry_on_intr};
 
+use crate::tree::roots::is_root;
 use crate::tree::{READABLE, open_beneath};
 
 /// What a worktree says is to be ignored.
@@ -46,15 +47,12 @@ fn ignored_by(root: BorrowedFd<'_>) -> io::Result<Ignore> {
     Ok(Ignore::parse(&text))
 }
 
-/// Moves what is ignored in `old` to where it was, in `new`, unless something is there. What can't be moved stays in `old`: nobody is kept
-/// from the lease by that.
+/// Moves what is ignored in `old` to where it was, in `new`, unless something is there, and a lock root that was made after it was looked
+/// for. What can't be moved stays in `old`: nobody is kept from the lease by that.
 pub(crate) fn carry_ignored(old: &Path, new: &Path) -> io::Result<()> {
     let old = open_dir(CWD, old.as_os_str().as_encoded_bytes())?;
     // Whoever restored has read it before. If it can't be read any more, nobody knows what is ignored.
     let ignore = ignored_by(old.as_fd()).unwrap_or_default();
-    if ignore.is_empty() {
-        return Ok(());
-    }
     let new = open_dir(CWD, new.as_os_str().as_encoded_bytes())?;
     // However deep the tree is, only few directories are open.
     let mut dirs = vec![Vec::new()];
@@ -62,9 +60,10 @@ pub(crate) fn carry_ignored(old: &Path, new: &Path) -> io::Result<()> {
         let Ok(from) = open_beneath(old.as_fd(), &dir, READABLE) else { continue };
         for name in names_in(from.as_fd())? {
             let Ok(stat) = statat(&from, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let is_dir = kind == FileType::Directory;
             let path = if dir.is_empty() { name.clone() } else { [&*dir, b"/", &*name].concat() };
-            if ignore.is_ignored(&path, is_dir) {
+            if ignore.is_ignored(&path, is_dir) || is_root(from.as_fd(), &name, kind) {
                 // Somebody else has moved it; or something of that name is in the snapshot, which counts; or its place can't be had.
                 let _ = move_over(old.as_fd(), new.as_fd(), &dir, &name);
             } else if is_dir {

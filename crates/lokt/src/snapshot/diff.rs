@@ -19,6 +19,7 @@ use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
 use crate::repo::Repository;
 use crate::sys::disk;
+use crate::tree::roots::without_roots;
 use crate::tree::{self, Control, HashOptions, Known, Names, Tree, TreeError};
 
 /// No manifest is longer: that would be ten million files.
@@ -29,14 +30,15 @@ impl Repository {
     pub(super) fn manifest_of(&self, listed: &Listed, control: &Control<'_>) -> Result<Manifest, Error> {
         let id = &listed.descriptor.id;
         if let Some(manifest) = self.stored_manifest(listed)? {
-            return Ok(manifest);
+            // Older ones may have a lock root in them: it is no file of the user's either.
+            return Ok(Manifest { entries: without_roots(manifest.entries), ..manifest });
         }
         let tree = self.tree_of(id);
         let mut manifest =
             read_tree(&tree, &Ignore::default(), &worked_in(&Known::default(), None), control).map_err(of_tree)?;
         // What that program put there is no file of the user's.
         manifest.entries.retain(|entry| entry.path != READY);
-        Ok(manifest)
+        Ok(Manifest { entries: without_roots(manifest.entries), ..manifest })
     }
 
     /// The manifest, if it has one, and it is the one that its description vouches for.
@@ -119,7 +121,7 @@ impl Worktree {
     fn files_now(&self, before: Option<&Manifest>, control: &Control<'_>) -> Result<Manifest, Error> {
         let place = self.repo.files_of(&self.name);
         let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
-        read_tree(&place, &ignore, &worked_in(&Known::default(), before), control).map_err(of_tree)
+        read_open(&self.files()?, &ignore, &worked_in(&Known::default(), before), control).map_err(of_tree)
     }
 }
 
@@ -136,8 +138,16 @@ pub(super) fn read_tree(
     control: &Control<'_>,
 ) -> Result<Manifest, TreeError> {
     let failed = |error| TreeError::Io { what: "open", path: path.to_owned(), error };
-    let tree = Tree::open(path).map_err(failed)?;
-    let hashed = tree::hash_tree(&tree, ignore, options, control)?;
+    read_open(&Tree::open(path).map_err(failed)?, ignore, options, control)
+}
+
+fn read_open(
+    tree: &Tree,
+    ignore: &Ignore,
+    options: &HashOptions<'_>,
+    control: &Control<'_>,
+) -> Result<Manifest, TreeError> {
+    let hashed = tree::hash_tree(tree, ignore, options, control)?;
     let scanned_at = hashed.scanned_at;
     Ok(Manifest { header: Header { scanned_at, trusted: false }, entries: hashed.entries })
 }

@@ -17,6 +17,8 @@
 //! | `verify`, `old_payload` | is one what it was? |
 //! | `restore` | one comes back |
 //! | `swap` | a tree takes the place of another |
+//! | `parts` | the same entry by entry, around what must not move |
+//! | `worked_in` | a worktree as snapshots see it |
 //! | `carry` | what is ignored stays |
 //! | `pins` | what is kept |
 //! | `gc` | what goes |
@@ -35,12 +37,14 @@ pub(crate) mod intents;
 mod keeper;
 mod naming;
 mod old_payload;
+mod parts;
 mod pins;
 pub(crate) mod places;
 mod restore;
 pub(crate) mod swap;
 mod trouble;
 mod verify;
+mod worked_in;
 
 pub use answers::{
     Acting, Collected, Difference, InPlace, Listed, Named, Restored, Restoring, SnapshotWish, Snapshotting, Spoiled,

@@ -18,12 +18,12 @@ use super::places::RESTORES;
 use super::swap::{Swapped, inode_of};
 use super::trouble::of_tree;
 use crate::error::{At as _, Error, ErrorKind};
-use crate::lease::{TokenCheck, Worktree};
+use crate::lease::{Staged, TokenCheck, Worktree};
 use crate::locks::Said;
 use crate::repo::{Changing, Repository};
 use crate::sys::look::may_write;
 use crate::sys::payload;
-use crate::tree::{self, Control, Known, Scan, Tree, TreeError, changes};
+use crate::tree::{self, Control, Known, Scan, TreeError, changes};
 
 /// A copy of a snapshot's files that nobody uses yet; dropping removes it.
 struct Unfolded<'r> {
@@ -131,12 +131,14 @@ impl Worktree {
                 Err(error) => return self.stopped(error, token),
             }
         }
-        // Its `..` changes when it is put in place.
-        if let Err(error) = may_write(&new).at("move", &new, "") {
-            let hint = "nothing was changed; the directory itself can't be written to in that snapshot";
-            return self.stopped(error.hint(hint), token);
-        }
-        let decided = match self.decide_restore(token, id, &tree, ino) {
+        let staged = match self.prepare(&new, &tree, ino, token) {
+            Ok((staged, path)) => {
+                unfolded.path = Some(path);
+                staged
+            }
+            Err(error) => return self.stopped(error, token),
+        };
+        let decided = match self.decide_restore(token, id, &staged) {
             Ok(Ok(decided)) => decided,
             Ok(Err(refusal)) => return Ok(Restoring::Denied(Box::new(refusal))),
             Err(error) => {
@@ -148,8 +150,8 @@ impl Worktree {
         // From here on it comes back, whatever happens to us.
         unfolded.path = None;
         let (decided, restore) = decided;
-        let old_tree = match self.finish_restore(&restore, decided.number)? {
-            Swapped::Done { old_tree } => old_tree,
+        let (old_tree, left) = match self.finish_restore(&restore, decided.number)? {
+            Swapped::Done { old_tree, left } => (old_tree, left),
             Swapped::Undone(why) => {
                 if let Restoring::Denied(refusal) = self.unless_late(Restoring::Interrupted, token) {
                     return Ok(Restoring::Denied(refusal));
@@ -161,6 +163,12 @@ impl Worktree {
             }
         };
         self.note_head(&Head::Snapshot(id.clone()), decided.number)?;
+        self.forget_plan(&restore, decided.number);
+        if let Some(first) = left.first() {
+            let message =
+                format!("snapshot {id} was restored, except for {}: {first} can't be replaced", left.join(", "));
+            return Err(Error::new(ErrorKind::Unusable, message));
+        }
         Ok(Restoring::Restored(Box::new(Restored {
             id: id.clone(),
             worktree: self.name.clone(),
@@ -171,12 +179,25 @@ impl Worktree {
         })))
     }
 
+    /// Makes the new tree ready to take its place: at once, or in parts if something there must not move. Looked for as late as can be: a
+    /// lock root that is made between this and the exchange is moved over like what is ignored. Also where it is now.
+    fn prepare(&self, new: &Path, tree: &str, ino: u64, token: Option<u64>) -> Result<(Staged, PathBuf), Error> {
+        let anchors = self.anchors(new)?;
+        if anchors.is_empty() {
+            // Its `..` changes when it is put in place.
+            let hint = "nothing was changed; the directory itself can't be written to in that snapshot";
+            may_write(new).at("move", new, "").map_err(|error| error.hint(hint))?;
+            return Ok((Staged { name: tree.to_owned(), ino: Some(ino) }, new.to_owned()));
+        }
+        let wrapped = self.wrap(new, token, &anchors)?;
+        Ok((Staged { name: wrapped.name, ino: None }, wrapped.path))
+    }
+
     /// What is there now, as far as names and times tell.
     fn look_over(&self, control: &Control<'_>) -> Result<Scan, Error> {
         let place = self.repo.files_of(&self.name);
         let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
-        let source = Tree::open(&place).at("open", &place, "")?;
-        tree::scan(&source, &ignore, control).map_err(of_tree)
+        tree::scan(&self.files()?, &ignore, control).map_err(of_tree)
     }
 
     /// What isn't saved, if anything moved since a look at which everything was.

@@ -11,6 +11,7 @@ use lokt_core::lease::names::tree_token;
 use lokt_core::lease::state::Restore;
 
 use super::carry::carry_ignored;
+use super::parts::tree_in;
 use super::places::RESTORES;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::{Links, Worktree};
@@ -19,29 +20,42 @@ use crate::sys::look::look;
 use crate::sys::payload;
 
 /// Others do the same; each time one of them has got somewhere.
-const TRIES: usize = 1000;
+pub(super) const TRIES: usize = 1000;
 
 /// So often a tree must be nowhere before it is gone: whoever lists many names while one of them changes may miss it.
-const LOOKS: usize = 3;
+pub(super) const LOOKS: usize = 3;
 
 /// What came of it.
 #[derive(Debug)]
 pub(crate) enum Swapped {
     /// The worktree has the new tree. Where the old one is, if it is anywhere.
-    Done { old_tree: Option<PathBuf> },
+    Done {
+        old_tree: Option<PathBuf>,
+        /// What couldn't be replaced, and is as it was.
+        left: Vec<String>,
+    },
     /// It can't be had: why. The worktree has its old tree.
     Undone(String),
+}
+
+impl Swapped {
+    pub(super) fn done(old_tree: Option<PathBuf>) -> Self {
+        Self::Done { old_tree, left: Vec::new() }
+    }
 }
 
 impl Worktree {
     /// Sees to it that a restore that was decided is done. `number`: the link that says so.
     pub(crate) fn finish_restore(&self, restore: &Restore, number: u64) -> Result<Swapped, Error> {
+        if restore.in_parts {
+            return self.finish_parts(restore, number);
+        }
         let place = self.repo.files_of(&self.name);
         let mut missed = 0;
         for _ in 0..TRIES {
             if inode(&place)? == Some(restore.ino) || self.was_done(restore, number) {
                 let old_tree = self.put_away(restore, &place)?;
-                return Ok(Swapped::Done { old_tree });
+                return Ok(Swapped::done(old_tree));
             }
             let Some(trees) = self.claims(restore)? else { continue };
             let new = trees.iter().find(|(_, ino)| *ino == restore.ino);
@@ -75,7 +89,7 @@ impl Worktree {
             }
             match self.swap_trees(&claimed, &place, *ino) {
                 Ok(()) if *ino == restore.ino => {}
-                Ok(()) => return Ok(Swapped::Done { old_tree: self.put_away(restore, &place)? }),
+                Ok(()) => return Ok(Swapped::done(self.put_away(restore, &place)?)),
                 // Somebody claimed it after us.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if can_never(&error) => {
@@ -113,7 +127,7 @@ impl Worktree {
             found = !late.is_empty();
             for name in late {
                 // If it is what the worktree had before, something in it may be nowhere else.
-                let _ = carry_ignored(&self.restores().join(&name), &self.repo.files_of(&self.name));
+                let _ = carry_ignored(&tree_in(&self.restores().join(&name)), &self.repo.files_of(&self.name));
                 match self.repo.throw_away_tree(&self.restores().join(&name), &format!("restored-{}", self.name)) {
                     Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => {}
                     done => drop(done?),
@@ -125,6 +139,9 @@ impl Worktree {
 
     /// Has the tree taken its place, and is nothing left to be put away?
     pub(crate) fn is_swapped(&self, restore: &Restore) -> bool {
+        if restore.in_parts {
+            return self.has_parts(restore);
+        }
         let place = self.repo.files_of(&self.name);
         matches!(inode_of(&place), Ok(Some(ino)) if ino == restore.ino)
             && self.claims(restore).is_ok_and(|claims| claims.is_some_and(|claims| claims.is_empty()))
@@ -135,7 +152,7 @@ impl Worktree {
     }
 
     /// Did somebody note that it was done? The directory may have been replaced since, by its user or with a copy of the repository.
-    fn was_done(&self, restore: &Restore, number: u64) -> bool {
+    pub(super) fn was_done(&self, restore: &Restore, number: u64) -> bool {
         let config = self.repo.config(&self.name).ok().flatten();
         config.is_some_and(|config| config.head_slot() >= number && config.head() == Some(restore.snapshot_id.as_str()))
     }
@@ -218,11 +235,11 @@ impl Repository {
 }
 
 /// No other attempt will have more luck.
-fn can_never(error: &io::Error) -> bool {
+pub(super) fn can_never(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy)
 }
 
-fn inode(path: &Path) -> Result<Option<u64>, Error> {
+pub(super) fn inode(path: &Path) -> Result<Option<u64>, Error> {
     inode_of(path).at("look at", path, "")
 }
 

@@ -1,6 +1,6 @@
 //! The directories with the files of users: made, moved and destroyed as wholes, without a look at what is in them.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -46,16 +46,7 @@ pub(crate) fn make(path: &Path) -> io::Result<bool> {
 
 /// Moves it, durably, unless something is there (`AlreadyExists`). `NotFound` if it is gone.
 pub(crate) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
-    match retry_on_intr(|| renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)) {
-        // Network file systems can't say "unless". Nobody makes such a directory but us, one at a time.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            if look(to)?.is_some() {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-            renameat(CWD, from, CWD, to)?;
-        }
-        done => done?,
-    }
+    slip_new(from, to)?;
     sync_parents(from, to)
 }
 
@@ -69,11 +60,49 @@ fn sync_parents(one: &Path, other: &Path) -> io::Result<()> {
 
 /// Swaps two directories in one step, durably. `NotFound` if either is missing, `Unsupported` if this file system can't.
 pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    match retry_on_intr(|| renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return Err(io::ErrorKind::Unsupported.into()),
-        done => done?,
-    }
+    slip_exchange(one, other)?;
     sync_parents(one, other)
+}
+
+/// Moves an entry of any kind as [`move_new`] does, without waiting until that is durable.
+pub(crate) fn slip_new(from: &Path, to: &Path) -> io::Result<()> {
+    match retry_on_intr(|| renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)) {
+        // Network file systems can't say "unless". Nobody makes such an entry but us, one at a time.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            if look(to)?.is_some() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            Ok(renameat(CWD, from, CWD, to)?)
+        }
+        done => Ok(done?),
+    }
+}
+
+/// Swaps two entries of any kind as [`exchange`] does, without waiting until that is durable.
+pub(crate) fn slip_exchange(one: &Path, other: &Path) -> io::Result<()> {
+    match retry_on_intr(|| renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Err(io::ErrorKind::Unsupported.into()),
+        done => Ok(done?),
+    }
+}
+
+/// Waits until what was moved in or out of a directory is durable.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    let fd = open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(retry_on_intr(|| fsync(&fd))?)
+}
+
+/// Writes a new file, durably but for its name.
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = std::fs::File::from(open(path, flags, Mode::from_raw_mode(0o644))?);
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// The names of everything in a directory.
+pub(crate) fn names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
+    names_in(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.as_fd())
 }
 
 /// Removes a directory in which nothing is (`DirectoryNotEmpty`).

@@ -4,9 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, open, openat, openat2, syncfs};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstatfs, open, openat, openat2, syncfs};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::roots::is_root;
 use super::stat::look;
 use super::trust::keeps_promises;
 
@@ -26,6 +27,16 @@ pub struct Tree {
     path: PathBuf,
     pub(super) mount: Option<u64>,
     trusted: bool,
+    left_out: LeftOut,
+}
+
+/// What is no part of a tree although nothing ignores it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LeftOut {
+    /// Lock roots, wherever they are.
+    pub roots: bool,
+    /// Entries of the tree's own directory.
+    pub top: &'static [&'static str],
 }
 
 impl Tree {
@@ -44,7 +55,19 @@ impl Tree {
         let mount = look(root.as_fd(), b"")?.mount;
         let magic = fstatfs(&root).ok().and_then(|found| u64::try_from(found.f_type).ok());
         let trusted = keeps_promises(path, magic);
-        Ok(Self { root, path: path.to_owned(), mount, trusted })
+        Ok(Self { root, path: path.to_owned(), mount, trusted, left_out: LeftOut::default() })
+    }
+
+    /// The same tree without some of what is in its directory.
+    #[must_use]
+    pub fn leaving(self, left_out: LeftOut) -> Self {
+        Self { left_out, ..self }
+    }
+
+    /// Reports whether `name` in the directory `dir`, which is open as `fd`, is no part of the tree.
+    pub(super) fn leaves_out(&self, fd: BorrowedFd<'_>, dir: &[u8], name: &[u8], kind: FileType) -> bool {
+        (dir.is_empty() && self.left_out.top.iter().any(|top| top.as_bytes() == name))
+            || (self.left_out.roots && is_root(fd, name, kind))
     }
 
     /// Where it is.
@@ -66,7 +89,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn root(&self) -> BorrowedFd<'_> {
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 }
@@ -107,7 +130,7 @@ fn step_by_step(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<Owned
 }
 
 /// The directory above and the name in it.
-pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     path.iter().rposition(|byte| *byte == b'/').map_or((&[], path), |cut| (&path[..cut], &path[cut + 1..]))
 }
 

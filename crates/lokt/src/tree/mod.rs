@@ -19,6 +19,7 @@ mod pool;
 mod restore;
 mod reuse;
 mod room;
+pub(crate) mod roots;
 mod scan;
 mod stat;
 mod sync;
@@ -29,8 +30,8 @@ pub use lokt_core::snapshot::entry::{Entry, Kind, SourceStamp, Time};
 pub use lokt_core::snapshot::ignore::Ignore;
 pub use lokt_core::snapshot::manifest::{Header, Manifest};
 
-pub use beneath::Tree;
-pub(crate) use beneath::{READABLE, open_beneath};
+pub use beneath::{LeftOut, Tree};
+pub(crate) use beneath::{READABLE, open_beneath, split};
 pub use capture::{Captured, capture};
 pub use control::{Control, Phase, Progress, Silent};
 pub use copy::{Copied, CopyOptions, Lost, OnChanged, copy};

@@ -252,6 +252,10 @@ impl Walk<'_> {
                 has_ignored = true;
                 continue;
             }
+            if self.tree.leaves_out(fd.as_fd(), dir, name, kind) {
+                has_ignored = true;
+                continue;
+            }
             let skipped = match kind {
                 _ if seen.is_mount_root || (seen.mount.is_some() && seen.mount != self.tree.mount) => "mount",
                 FileType::RegularFile | FileType::Symlink => {
