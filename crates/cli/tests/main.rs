@@ -114,6 +114,7 @@ mod snapshot_full_disk;
 mod snapshot_old;
 mod snapshot_races;
 mod snapshot_restore;
+mod snapshot_roots;
 mod status;
 mod status_table;
 mod token_order;

@@ -15,7 +15,12 @@ use crate::LOKT;
 pub(crate) enum Isolation {
     Exclusive,
     Shared,
+    /// Exclusive, with lock roots in it, which stay where they are.
+    Rooted,
 }
+
+/// Where the lock roots are.
+const ROOTS: [&str; 2] = [".lokt", "sub/any"];
 
 /// What is in a tree, by path: bytes, target, or that it is a directory. What is ignored is left out.
 pub(crate) type Tree = BTreeMap<PathBuf, String>;
@@ -28,6 +33,8 @@ pub(crate) struct Scene {
     pub(crate) new: Tree,
     /// Of the lease that `a` has, if one is needed.
     pub(crate) token: Option<u64>,
+    /// The inodes of the lock roots, if there are any.
+    roots: [Option<u64>; 2],
 }
 
 impl Scene {
@@ -55,9 +62,16 @@ impl Scene {
         let old = tree(&place);
         put(&place.join("cache/kept"), "ignored");
         put(&place.join("sub/cache"), "ignored");
+        if isolation == Isolation::Rooted {
+            for root in ROOTS {
+                put(&place.join(root).join("locks/x.json"), "held");
+                put(&place.join(root).join("state/next"), "7");
+            }
+        }
         assert_ne!(old, new, "one can tell them apart");
-        let mut scene = Self { tenancy, first, second, old, new, token: None };
-        scene.token = (isolation == Isolation::Exclusive).then(|| scene.acquire("a", lease));
+        let roots = inodes(&place);
+        let mut scene = Self { tenancy, first, second, old, new, token: None, roots };
+        scene.token = (isolation != Isolation::Shared).then(|| scene.acquire("a", lease));
         scene
     }
 
@@ -111,12 +125,18 @@ impl Scene {
             let kept = std::fs::read_to_string(self.place().join(path)).unwrap_or_default();
             assert_eq!(kept, "ignored", "{context}: {path} is ignored, and stays");
         }
+        self.roots_stay(context);
         let trash = std::fs::read_dir(self.tenancy.inside("trash")).map_or(0, |entries| {
             let paths = entries.map(|entry| entry.expect("it can be listed").path());
             paths.filter(|path| tree(path) == self.old).count()
         });
         assert_eq!(trash, usize::from(is_new), "{context}: the old tree is in the trash, once, if it was replaced");
         is_new
+    }
+
+    /// The lock roots are where they were; asked at any time.
+    pub(crate) fn roots_stay(&self, context: &str) {
+        assert_eq!(inodes(&self.place()), self.roots, "{context}: no root was moved");
     }
 
     /// What is left over can be cleared away, and everything can still be read.
@@ -128,6 +148,10 @@ impl Scene {
         self.tenancy.says("reader", "snapshot verify --all", 0);
         self.tenancy.log_is_whole(context);
     }
+}
+
+fn inodes(place: &Path) -> [Option<u64>; 2] {
+    ROOTS.map(|root| std::fs::metadata(place.join(root)).map(|meta| meta.ino()).ok())
 }
 
 fn taken(tenancy: &Tenancy) -> String {
@@ -147,7 +171,7 @@ fn walk(root: &Path, dir: &Path, found: &mut Tree) {
     for entry in entries {
         let path = entry.expect("it can be listed").path();
         let meta = std::fs::symlink_metadata(&path).expect("nobody else is here");
-        if path.ends_with("cache") {
+        if path.ends_with("cache") || ROOTS.iter().any(|name| path == root.join(name)) {
             continue;
         }
         let what = if meta.is_symlink() {

@@ -14,9 +14,9 @@ use crate::scene::{Isolation, Scene, tree};
 const FORCE: &str = "--force";
 
 /// Gives whether it was stopped before it was decided.
-fn is_stopped_after(call: &Call) -> bool {
+fn is_stopped_after(isolation: Isolation, call: &Call) -> bool {
     let context = format!("stopped after {}#{}", call.name, call.nth);
-    let scene = Scene::new(Isolation::Exclusive, LONG);
+    let scene = Scene::new(isolation, LONG);
     let stopped = stopped_after(&scene.tenancy.place, "a", &as_words(&scene.args(FORCE)), call);
     let stopped = stopped.unwrap_or_else(|| panic!("{context}: it is met there"));
     scene.tenancy.says("b", "lease break --force --reason test --worktree w", 0);
@@ -45,14 +45,23 @@ fn is_stopped_after(call: &Call) -> bool {
 
 #[test]
 fn whoever_was_stopped_swaps_nothing_under_the_thief() {
-    let all = Scene::calls(Isolation::Exclusive, FORCE);
+    is_stopped_everywhere(Isolation::Exclusive);
+}
+
+#[test]
+fn whoever_was_stopped_around_a_lock_root_moves_nothing_under_the_thief() {
+    is_stopped_everywhere(Isolation::Rooted);
+}
+
+fn is_stopped_everywhere(isolation: Isolation) {
+    let all = Scene::calls(isolation, FORCE);
     let from = all.iter().position(|(_, line)| line.contains("restores")).expect("it makes a tree there");
     let passing = ["fcntl", "fstat", "close", "read", "getrandom", "rt_sigprocmask", "ioctl", "prctl", "lseek"];
     let matters = |call: &Call| !passing.contains(&call.name.as_str());
     let calls: Vec<Call> = all[from..].iter().map(|(call, _)| call.clone()).filter(matters).collect();
     let (count, refused) = (calls.len(), AtomicUsize::new(0));
     in_parallel(8, calls, |call| {
-        refused.fetch_add(usize::from(is_stopped_after(&call)), Ordering::Relaxed);
+        refused.fetch_add(usize::from(is_stopped_after(isolation, &call)), Ordering::Relaxed);
     });
     let refused = refused.into_inner();
     say(&format!("{refused} of {count} were refused"));
