@@ -142,7 +142,12 @@ impl Scene {
 
 fn taken(worktree: &Worktree, session: &Session) -> Result<Snapshotting, Error> {
     let halt = AtomicBool::new(false);
-    let wish = SnapshotWish { consistency: Consistency::BestEffort, note: None, acting: Acting::Session(session) };
+    let wish = SnapshotWish {
+        consistency: Consistency::BestEffort,
+        note: None,
+        acting: Acting::Session(session),
+        with_git: false,
+    };
     worktree.snapshot(&wish, &Control::new(&Silent, &halt)).map(|said| said.value)
 }
 
@@ -174,7 +179,7 @@ fn stopped_at(at: usize, deed: Deed, event: Event) -> bool {
             format!("{said:?}")
         }),
         Deed::Restore => {
-            let how = InPlace { force: false, dry_run: false };
+            let how = InPlace { force: false, dry_run: false, with_git: false };
             let acting = Acting::Session(&scene.session);
             let said = worktree.restore_in_place(&listed, acting, how, &Control::new(&Silent, &halt));
             said.map(|said| {

@@ -39,7 +39,12 @@ fn control(halt: &AtomicBool) -> Control<'_> {
 
 fn take(worktree: &Worktree, session: &Session) -> String {
     let halt = AtomicBool::new(false);
-    let wish = SnapshotWish { consistency: Consistency::Quiesced, note: None, acting: Acting::Session(session) };
+    let wish = SnapshotWish {
+        consistency: Consistency::Quiesced,
+        note: None,
+        acting: Acting::Session(session),
+        with_git: false,
+    };
     match worktree.snapshot(&wish, &control(&halt)).expect("an answer").value {
         Snapshotting::Taken(taken) => taken.descriptor.id.to_string(),
         other => panic!("it should be there: {other:?}"),
@@ -71,7 +76,7 @@ fn a_snapshot_is_taken_found_verified_and_comes_back() {
         assert!(verified.is_sound(), "{verified:?}");
     }
     let Named::Found(old) = catalog.named(&first, None) else { panic!("it is there") };
-    let how = InPlace { force: false, dry_run: false };
+    let how = InPlace { force: false, dry_run: false, with_git: false };
     let restored =
         main.restore_in_place(&old, Acting::Session(&session), how, &control(&halt)).expect("an answer").value;
     let Restoring::Restored(restored) = restored else { panic!("it comes back: {restored:?}") };
@@ -80,7 +85,7 @@ fn a_snapshot_is_taken_found_verified_and_comes_back() {
     assert_eq!(fs::read_to_string(old_tree.join("sub/a")).expect("a file"), "two");
     assert_eq!(main.head().expect("a head").map(|id| id.to_string()), Some(first.clone()));
     let name = LockName::new("copy").expect("a name");
-    let made = repo.restore_into(&old, &name, &control(&halt)).expect("an answer").value;
+    let made = repo.restore_into(&old, &name, false, &control(&halt)).expect("an answer").value;
     assert!(matches!(made, Unfolding::Made(_)), "{made:?}");
     assert_eq!(fs::read_to_string(dir.path().join("worktrees/copy/sub/a")).expect("a file"), "one");
 }
@@ -113,8 +118,12 @@ fn a_panic_of_whoever_looks_on_ends_the_work_and_does_not_hang_it() {
         thread::spawn(move || {
             let (panics, halt) = (Panics(at), AtomicBool::new(false));
             let control = Control { threads: 4, ..Control::new(&panics, &halt) };
-            let wish =
-                SnapshotWish { consistency: Consistency::Quiesced, note: None, acting: Acting::Session(&session) };
+            let wish = SnapshotWish {
+                consistency: Consistency::Quiesced,
+                note: None,
+                acting: Acting::Session(&session),
+                with_git: false,
+            };
             let work = std::panic::AssertUnwindSafe(|| drop(main.snapshot(&wish, &control)));
             send.send(std::panic::catch_unwind(work).is_err()).expect("somebody waits for it");
         });

@@ -17,6 +17,8 @@ use crate::sys::os_disk::OsDisk;
 
 /// The directory in which the worktrees but `main` are.
 pub(super) const WORKTREES: &str = "worktrees";
+/// The same in `.jvs`, where `main` is the directory around it: there neither git nor a snapshot of `main` sees them.
+pub(super) const TREES: &str = "trees";
 
 impl Repository {
     /// The repository that `dir` is in, looked for upwards; `None` if there is none.
@@ -59,6 +61,14 @@ impl Repository {
         // Above a path without links there are none.
         let top = if dir.starts_with(&self.top) { self.top.clone() } else { real(&self.top) };
         let mut parts = dir.strip_prefix(&top).ok()?.iter().map(|part| part.to_str());
+        if self.is_here() {
+            let is_tree = |parts: &mut dyn Iterator<Item = Option<&str>>| parts.next().flatten() == Some(TREES);
+            return match parts.next() {
+                Some(Some(JVS)) if is_tree(&mut parts) => parts.next().flatten().map(ToOwned::to_owned),
+                Some(Some(JVS)) => None,
+                _ => Some(MAIN.into()),
+            };
+        }
         match parts.next() {
             None | Some(Some(MAIN)) => Some(MAIN.into()),
             Some(Some(WORKTREES)) => parts.next().flatten().map(ToOwned::to_owned),
@@ -83,7 +93,7 @@ pub(super) fn disks(top: &Path) -> Result<Option<Disks>, Error> {
         None => return Ok(None),
     }
     let disk = OsDisk::open_as(&path, DIR_MODE).at("open", &path, "")?;
-    if !facts::has_format(&disk, &path)? {
+    if facts::format(&disk, &path)?.is_none() {
         return Ok(None);
     }
     let audit = audit_disk(&path).map_err(|error| error.to_string());

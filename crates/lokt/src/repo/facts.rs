@@ -12,25 +12,54 @@ use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Disk, Entry};
 use crate::sys::machine::Machine;
 
-/// The format of a repository: ours, and the only one there has ever been.
+/// The format of a repository with its worktrees side by side.
 pub const FORMAT: u64 = 1;
+/// The format of a repository whose worktree `main` is the directory that `.jvs` is in. A lokt that knows nothing of that, and `jvs`, would
+/// look for `main/`: they refuse a later format.
+const FORMAT_HERE: u64 = 2;
+/// What the format's file says then, after the number.
+const HERE: &str = "main: .";
 pub(super) const FORMAT_FILE: &str = "format_version";
 pub(super) const ID_FILE: &str = "repo_id";
 pub(crate) const CONFIG_FILE: &str = "config.json";
 /// No file of these is longer.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Is it a repository? An error if it is one of a later format.
-pub(super) fn has_format(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
-    let Some(bytes) = read(disk, path, FORMAT_FILE)? else { return Ok(false) };
+/// What a repository says of its format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Format {
+    pub(super) number: u64,
+    /// The worktree `main` is the directory that `.jvs` is in.
+    pub(super) is_here: bool,
+}
+
+impl Format {
+    pub(super) fn new(is_here: bool) -> Self {
+        Self { number: if is_here { FORMAT_HERE } else { FORMAT }, is_here }
+    }
+
+    /// Both facts in one file, which is written once and last: no process sees one without the other.
+    pub(super) fn to_text(self) -> String {
+        let rest = if self.is_here { format!("{HERE}\n") } else { String::new() };
+        format!("{}\n{rest}", self.number)
+    }
+}
+
+/// The format; `None` if it is no repository, an error if it is one of a later format.
+pub(super) fn format(disk: &dyn Disk, path: &Path) -> Result<Option<Format>, Error> {
+    let Some(bytes) = read(disk, path, FORMAT_FILE)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes);
     let digits: String = text.trim_start().chars().take_while(char::is_ascii_digit).collect();
     match digits.parse::<u64>() {
-        Ok(FORMAT) => Ok(true),
+        Ok(number @ (FORMAT | FORMAT_HERE)) => {
+            let is_here = number == FORMAT_HERE && text.lines().skip(1).any(|line| line == HERE);
+            Ok(Some(Format { number, is_here }))
+        }
         Ok(0) => Err(damaged(path, FORMAT_FILE, "has no format in it")),
         Err(_) if digits.is_empty() => Err(damaged(path, FORMAT_FILE, "has no format in it")),
         _ => {
-            let message = format!("{} has format {digits}; this program knows {FORMAT}", path.display());
+            let message =
+                format!("{} has format {digits}; this program knows {FORMAT} and {FORMAT_HERE}", path.display());
             Err(Error::new(ErrorKind::Format, message).hint("upgrade lokt"))
         }
     }
@@ -109,7 +138,13 @@ pub(crate) fn publish_new(disk: &dyn Disk, path: &str, bytes: &[u8], mode: u32) 
 
 #[cfg(test)]
 mod tests {
-    use super::uuid;
+    use super::{Format, uuid};
+
+    #[test]
+    fn programs_that_read_only_a_number_refuse_what_they_would_misread() {
+        assert_eq!(Format::new(false).to_text(), "1\n");
+        assert_eq!(Format::new(true).to_text(), "2\nmain: .\n");
+    }
 
     #[test]
     fn an_id_is_a_uuid_of_version_4() {

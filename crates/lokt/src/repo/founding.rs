@@ -9,7 +9,7 @@ use lokt_core::lease::config::Isolation;
 use lokt_core::name::LockName;
 
 use super::discovery::{audit_disk, disks, refuse_link};
-use super::facts::{self, FORMAT, FORMAT_FILE, publish_new};
+use super::facts::{self, FORMAT_FILE, Format, publish_new};
 use super::worktrees::Files;
 use super::{DIR_MODE, FILE_MODE, JVS, MAIN, Repository};
 use crate::error::{At as _, Error, ErrorKind};
@@ -23,6 +23,15 @@ const DIRS: [&str; 8] = ["worktrees", "locks", "staging", "snapshots", "descript
 impl Repository {
     /// Makes a repository in `top`, and says whether there was none.
     pub fn init(top: &Path, isolation: Isolation, me: Identity) -> Result<(Self, bool), Error> {
+        Self::begin(top, isolation, me, Format::new(false))
+    }
+
+    /// Makes a repository in `top` whose worktree `main` is `top` itself, with the files that are there, and says whether there was none.
+    pub fn init_here(top: &Path, isolation: Isolation, me: Identity) -> Result<(Self, bool), Error> {
+        Self::begin(top, isolation, me, Format::new(true))
+    }
+
+    fn begin(top: &Path, isolation: Isolation, me: Identity, format: Format) -> Result<(Self, bool), Error> {
         if let Some(disks) = disks(top)? {
             return Ok((Self::with(top, disks.jvs, disks.audit, Arc::new(Linux), me)?, false));
         }
@@ -36,15 +45,17 @@ impl Repository {
         }
         let (disk, _) = OsDisk::create_as(&path, DIR_MODE).at("make", &path, "")?;
         let audit = audit_disk(&path)?;
-        let repository = Self::on(top, Arc::new(disk), audit, Arc::new(Linux), me)?;
+        let repository = Self { format, ..Self::on(top, Arc::new(disk), audit, Arc::new(Linux), me)? };
         let is_new = repository.found(isolation)?;
-        Ok((repository, is_new))
+        // Another process may have made it, of another kind.
+        let format = facts::format(&*repository.disk, &repository.path)?.unwrap_or(format);
+        Ok((Self { format, ..repository }, is_new))
     }
 
     /// Makes it a repository with the worktree `main`, and says whether it was none.
     pub fn found(&self, isolation: Isolation) -> Result<bool, Error> {
         let disk = &*self.disk;
-        if facts::has_format(disk, &self.path)? {
+        if facts::format(disk, &self.path)?.is_some() {
             return Ok(false);
         }
         for dir in DIRS {
@@ -53,7 +64,9 @@ impl Repository {
         let main = LockName::new(MAIN).expect("it is a good name");
         // The files of somebody who begins to use this are theirs already.
         self.make_worktree(&main, isolation, Files::Any)?;
-        let format = format!("{FORMAT}\n");
+        // Best effort: git shows the directory as untracked without it.
+        let _ = disk.create_as(".gitignore", b"*\n", FILE_MODE);
+        let format = self.format.to_text();
         let is_new =
             publish_new(disk, FORMAT_FILE, format.as_bytes(), FILE_MODE).at("write", &self.path, FORMAT_FILE)?;
         disk.sync_dir("").at("sync", &self.path, "")?;

@@ -67,6 +67,7 @@ pub struct Repository {
     pub(crate) id: String,
     /// What `config.json` says of leases, or what is wrong with it.
     policy: Result<PolicyWish, String>,
+    format: facts::Format,
     /// The directory from which it was looked for, and where that is without links.
     asked: Option<(PathBuf, PathBuf)>,
 }
@@ -128,7 +129,8 @@ impl Repository {
         let path = top.join(JVS);
         let id = facts::id(&*disk, &*machine, &path)?;
         let policy = facts::policy(&*disk, &path).map_err(|error| error.to_string());
-        Ok(Self { top: top.to_owned(), path, disk, audit, machine, me, id, policy, asked: None })
+        let format = facts::format(&*disk, &path)?.unwrap_or(facts::Format::new(false));
+        Ok(Self { top: top.to_owned(), path, disk, audit, machine, me, id, policy, format, asked: None })
     }
 
     /// The directory with `.jvs` in it.
@@ -151,6 +153,16 @@ impl Repository {
     pub(crate) fn own_policy(&self) -> LeasePolicy {
         let wish = self.policy.as_ref().ok().and_then(|wish| wish.policy().ok());
         wish.unwrap_or(LeasePolicy::DEFAULT)
+    }
+
+    /// Reports whether the worktree `main` is the directory that `.jvs` is in.
+    pub fn is_here(&self) -> bool {
+        self.format.is_here
+    }
+
+    /// The number of its format.
+    pub fn format(&self) -> u64 {
+        self.format.number
     }
 
     /// Its id.

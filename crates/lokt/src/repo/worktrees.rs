@@ -10,7 +10,7 @@ use lokt_core::name::LockName;
 use lokt_core::snapshot::id::SnapshotId;
 use serde_json::Value;
 
-use super::discovery::WORKTREES;
+use super::discovery::{TREES, WORKTREES};
 use super::facts::{CONFIG_FILE, damaged, publish_new, read};
 use super::kept::go_on_above;
 use super::{Changing, FILE_MODE, MAIN, Repository, WorktreeEntry};
@@ -92,7 +92,12 @@ impl Repository {
 
     /// Where the files of a worktree are.
     pub(crate) fn payload(&self, name: &LockName) -> PathBuf {
-        if name.as_str() == MAIN { self.top.join(MAIN) } else { self.top.join(WORKTREES).join(name.as_str()) }
+        match (name.as_str() == MAIN, self.is_here()) {
+            (true, true) => self.top.clone(),
+            (true, false) => self.top.join(MAIN),
+            (false, true) => self.path.join(TREES).join(name.as_str()),
+            (false, false) => self.top.join(WORKTREES).join(name.as_str()),
+        }
     }
 
     /// What is said of a worktree; `None` if there is none.

@@ -29,6 +29,8 @@ pub struct SnapshotWish<'a> {
     pub note: Option<String>,
     /// Under what.
     pub acting: Acting<'a>,
+    /// With `.git`, where the worktree is the directory that `.jvs` is in. Elsewhere it always is a part of it.
+    pub with_git: bool,
 }
 
 /// The answer to `snapshot create`.
@@ -62,6 +64,8 @@ pub struct InPlace {
     pub force: bool,
     /// Only say what would change.
     pub dry_run: bool,
+    /// With the `.git` that the snapshot has, where the worktree is the directory that `.jvs` is in; otherwise the one that is there stays.
+    pub with_git: bool,
 }
 
 /// The answer to `snapshot restore --in-place`.
@@ -94,6 +98,8 @@ pub struct Restored {
     pub bytes: u64,
     /// Where the files are that were there before, until `gc`.
     pub old_tree: Option<PathBuf>,
+    /// The worktree's directory is the one that it was: what is in it was exchanged, not the directory.
+    pub in_parts: bool,
 }
 
 /// The answer to `snapshot restore` into a worktree of its own.

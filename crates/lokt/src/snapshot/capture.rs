@@ -7,6 +7,7 @@ use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::manifest::{Header, Manifest};
 use lokt_core::snapshot::risk::{Risk, Skipped};
 
+use super::answers::SnapshotWish;
 use super::carry::ignored_in;
 use super::trouble::of_tree;
 use crate::error::{At as _, Error, ErrorKind};
@@ -36,17 +37,17 @@ impl Worktree {
     pub(super) fn capture(
         &self,
         id: &SnapshotId,
-        consistency: Consistency,
+        wish: &SnapshotWish<'_>,
         control: &Control<'_>,
     ) -> Result<Captured, Error> {
         let place = self.repo.files_of(&self.name);
         let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
-        let source = self.files()?;
+        let source = self.files(wish.with_git)?;
         let before = self.snapshot_before()?;
         let reuse = before.as_ref().map(|(of, manifest)| (self.repo.tree_of(of), manifest));
         let reuse = reuse.as_ref().map(|(tree, manifest)| Reuse { tree, manifest });
         let into = self.repo.tree_of(id);
-        let captured = tree::capture(&source, &ignore, &into, consistency, reuse, control).map_err(of_tree)?;
+        let captured = tree::capture(&source, &ignore, &into, wish.consistency, reuse, control).map_err(of_tree)?;
         let at = self.repo.machine.now().wall;
         let tree::Captured { mut copied, scan, trusted, changed } = captured;
         let scanned_at = scan.at;

@@ -65,7 +65,7 @@ impl Worktree {
         let plan =
             Plan { operation: Operation::Snapshot, name: &name, snapshot_id: &id, worktree: self.name.as_str(), token };
         let draft = Draft { repo, id: &id, announced: Some(repo.announce_intent(&plan)?) };
-        let captured = match self.capture(&id, wish.consistency, control) {
+        let captured = match self.capture(&id, wish, control) {
             Ok(captured) => captured,
             Err(error) => return self.given_up(error, token),
         };

@@ -15,6 +15,7 @@ use super::carry::ignored_in;
 use super::catalog::Catalog;
 use super::places::manifest_file;
 use super::trouble::of_tree;
+use super::worked_in::{has_git, without_git};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
 use crate::repo::Repository;
@@ -74,7 +75,7 @@ impl Repository {
 
     fn compare_both(&self, from: &Listed, to: &Listed, control: &Control<'_>) -> Result<Difference, Error> {
         let (from, to) = (self.manifest_of(from, control)?, self.manifest_of(to, control)?);
-        Ok(between(&from.entries, &to.entries))
+        Ok(self.fairly(from.entries, to.entries))
     }
 
     /// What it takes from a snapshot to what a worktree has now.
@@ -94,34 +95,51 @@ impl Repository {
         control: &Control<'_>,
     ) -> Result<Difference, Error> {
         let manifest = self.manifest_of(from, control)?;
-        let now = worktree.files_now(Some(&manifest), control)?;
-        Ok(between(&manifest.entries, &now.entries))
+        let now = worktree.files_now(Some(&manifest), has_git(&manifest.entries), control)?;
+        Ok(self.fairly(manifest.entries, now.entries))
+    }
+
+    /// Compares two trees. Where a `.git` is a part of them only if that is asked for, it counts only if both have it.
+    fn fairly(&self, old: Vec<Entry>, new: Vec<Entry>) -> Difference {
+        if self.is_here() && has_git(&old) != has_git(&new) {
+            return between(&without_git(old), &without_git(new));
+        }
+        between(&old, &new)
+    }
+
+    /// The files of a snapshot that come back.
+    pub(super) fn wanted(&self, listed: &Listed, with_git: bool, control: &Control<'_>) -> Result<Manifest, Error> {
+        let manifest = self.manifest_of(listed, control)?;
+        if with_git || !self.has_asked_git(listed, &manifest.entries) {
+            return Ok(manifest);
+        }
+        Ok(Manifest { entries: without_git(manifest.entries), ..manifest })
     }
 }
 
 impl Worktree {
     /// What the worktree has that no snapshot does, as far as is known: compared with the one that it is at.
-    pub(super) fn unsaved(&self, control: &Control<'_>) -> Result<Difference, Error> {
+    pub(super) fn unsaved(&self, with_git: bool, control: &Control<'_>) -> Result<Difference, Error> {
         let catalog: Catalog = self.repo.catalog()?;
         let head = catalog.heads.get(&self.name).and_then(|id| catalog.get(id));
         if let Some(head) = head {
-            let manifest = self.repo.manifest_of(head, control)?;
-            let now = self.files_now(Some(&manifest), control)?;
+            let manifest = self.repo.wanted(head, with_git, control)?;
+            let now = self.files_now(Some(&manifest), with_git, control)?;
             let difference = between(&manifest.entries, &now.entries);
             let added = difference.added.into_iter();
             // A directory is no work of anybody's: files that are ignored may need one.
             let added = added.filter(|path| now.get(path).is_none_or(|entry| entry.kind != Kind::Dir)).collect();
             return Ok(Difference { added, ..difference });
         }
-        let now = self.files_now(None, control)?;
+        let now = self.files_now(None, with_git, control)?;
         let added = now.entries.into_iter().map(|entry| entry.path).filter(|path| !path.is_empty()).collect();
         Ok(Difference { added, ..Difference::default() })
     }
 
-    fn files_now(&self, before: Option<&Manifest>, control: &Control<'_>) -> Result<Manifest, Error> {
+    fn files_now(&self, before: Option<&Manifest>, with_git: bool, control: &Control<'_>) -> Result<Manifest, Error> {
         let place = self.repo.files_of(&self.name);
         let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
-        read_open(&self.files()?, &ignore, &worked_in(&Known::default(), before), control).map_err(of_tree)
+        read_open(&self.files(with_git)?, &ignore, &worked_in(&Known::default(), before), control).map_err(of_tree)
     }
 }
 

@@ -87,7 +87,8 @@ impl Worktree {
         if how.dry_run {
             return match self.repo.compare_with_tree(listed, self, control) {
                 // What is in the snapshot and not in the tree is added to the tree.
-                Ok(difference) => Ok(Restoring::Planned(difference.reversed())),
+                Ok(difference) if how.with_git => Ok(Restoring::Planned(difference.reversed())),
+                Ok(difference) => Ok(Restoring::Planned(self.without_asked_git(difference).reversed())),
                 Err(error) => self.stopped(error, token),
             };
         }
@@ -98,7 +99,8 @@ impl Worktree {
             .map_err(|error| error.hint("nothing was changed"))?;
         let mut before = None;
         if !how.force {
-            match self.look_over(control).and_then(|before| Ok((before, self.unsaved(control)?))) {
+            let looked = self.look_over(how.with_git, control);
+            match looked.and_then(|before| Ok((before, self.unsaved(how.with_git, control)?))) {
                 Ok((scan, difference)) if difference.is_empty() => before = Some(scan),
                 Ok((_, difference)) => return Ok(self.unless_late(Restoring::Dirty(difference), token)),
                 Err(error) => return self.stopped(error, token),
@@ -109,12 +111,13 @@ impl Worktree {
             let hint = "nothing was changed; `lokt snapshot restore ID --into NAME` puts the files elsewhere";
             return Err(Error::new(ErrorKind::Unusable, message).hint(hint));
         }
-        for path in [place.parent().unwrap_or(&place), &place] {
+        let around = if self.repo.is_here() { None } else { place.parent() };
+        for path in around.into_iter().chain([&*place]) {
             // Found out now rather than when there is no way back.
             may_write(path).at("replace", path, "").map_err(|error| error.hint("nothing was changed"))?;
         }
         let tree = format!("{}.{}.{:032x}", self.name, token.unwrap_or(0), self.repo.random()?);
-        let mut unfolded = match self.repo.unfold(listed, &tree, self.name.as_str(), token, control) {
+        let mut unfolded = match self.repo.unfold(listed, &tree, (self.name.as_str(), token), how.with_git, control) {
             Ok(unfolded) => unfolded,
             Err(error) => return self.stopped(error, token),
         };
@@ -125,7 +128,7 @@ impl Worktree {
         };
         // That took a while: what was written since isn't saved anywhere.
         if let Some(before) = &before {
-            match self.unsaved_since(before, control) {
+            match self.unsaved_since(before, how.with_git, control) {
                 Ok(difference) if difference.is_empty() => {}
                 Ok(difference) => return Ok(self.unless_late(Restoring::Dirty(difference), token)),
                 Err(error) => return self.stopped(error, token),
@@ -176,6 +179,7 @@ impl Worktree {
             files: unfolded.files,
             bytes: unfolded.bytes,
             old_tree,
+            in_parts: restore.in_parts,
         })))
     }
 
@@ -193,17 +197,22 @@ impl Worktree {
         Ok((Staged { name: wrapped.name, ino: None }, wrapped.path))
     }
 
+    /// What differs, without the `.git` that only comes back if it is asked for.
+    fn without_asked_git(&self, difference: Difference) -> Difference {
+        if self.repo.is_here() { difference.without_git() } else { difference }
+    }
+
     /// What is there now, as far as names and times tell.
-    fn look_over(&self, control: &Control<'_>) -> Result<Scan, Error> {
+    fn look_over(&self, with_git: bool, control: &Control<'_>) -> Result<Scan, Error> {
         let place = self.repo.files_of(&self.name);
         let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
-        tree::scan(&self.files()?, &ignore, control).map_err(of_tree)
+        tree::scan(&self.files(with_git)?, &ignore, control).map_err(of_tree)
     }
 
     /// What isn't saved, if anything moved since a look at which everything was.
-    fn unsaved_since(&self, before: &Scan, control: &Control<'_>) -> Result<Difference, Error> {
-        let is_same = changes::between(before, &self.look_over(control)?).is_empty();
-        if is_same { Ok(Difference::default()) } else { self.unsaved(control) }
+    fn unsaved_since(&self, before: &Scan, with_git: bool, control: &Control<'_>) -> Result<Difference, Error> {
+        let is_same = changes::between(before, &self.look_over(with_git, control)?).is_empty();
+        if is_same { Ok(Difference::default()) } else { self.unsaved(with_git, control) }
     }
 
     /// Something came to nothing. If the lease was lost meanwhile, that is the answer.
@@ -224,11 +233,12 @@ impl Worktree {
 }
 
 impl Repository {
-    /// Puts the files of a snapshot into a worktree of its own.
+    /// Puts the files of a snapshot into a worktree of its own. `with_git`: as in [`InPlace`].
     pub fn restore_into(
         &self,
         listed: &Listed,
         name: &LockName,
+        with_git: bool,
         control: &Control<'_>,
     ) -> Result<Said<Unfolding>, Error> {
         let said = |value| Ok(Said { value, warnings: Vec::new() });
@@ -238,7 +248,7 @@ impl Repository {
         }
         let _gc = self.keep_from_gc(&listed.descriptor.id)?;
         let tree = format!("{name}.new.{:032x}", self.random()?);
-        let mut unfolded = match self.unfold(listed, &tree, name.as_str(), None, control) {
+        let mut unfolded = match self.unfold(listed, &tree, (name.as_str(), None), with_git, control) {
             Ok(unfolded) => unfolded,
             Err(error) if error.kind() == ErrorKind::Halted => return said(Unfolding::Interrupted),
             Err(error) => return Err(error),
@@ -258,6 +268,7 @@ impl Repository {
                     files: unfolded.files,
                     bytes: unfolded.bytes,
                     old_tree: None,
+                    in_parts: false,
                 };
                 Ok(Said { value: Unfolding::Made(Box::new(restored)), warnings })
             }
@@ -284,8 +295,8 @@ impl Repository {
         &'r self,
         listed: &Listed,
         tree: &str,
-        worktree: &str,
-        token: Option<u64>,
+        (worktree, token): (&str, Option<u64>),
+        with_git: bool,
         control: &Control<'_>,
     ) -> Result<Unfolded<'r>, Error> {
         self.make_place(RESTORES)?;
@@ -296,7 +307,7 @@ impl Repository {
         let path = self.path.join(RESTORES).join(tree);
         let mut unfolded = Unfolded { path: Some(path.clone()), files: 0, bytes: 0, _announced: announced };
         self.check_old(listed, control)?;
-        let manifest = self.manifest_of(listed, control)?;
+        let manifest = self.wanted(listed, with_git, control)?;
         let restored = tree::restore(&manifest.entries, &self.tree_of(id), &path, control).map_err(of_tree)?;
         restored.sync(control).map_err(of_tree)?;
         (unfolded.files, unfolded.bytes) = volume(&manifest.entries);

@@ -3,16 +3,61 @@
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
+use lokt_core::snapshot::entry::Entry;
+
+use super::answers::{Difference, Listed};
 use super::parts::is_above;
+use super::swap::inode_of;
 use super::trouble::of_tree;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
-use crate::tree::roots::{anchors, is_git_dir, looks_like_root};
+use crate::repo::{JVS, MAIN, Repository};
+use crate::tree::roots::{anchors, is_git_dir, looks_like_root, without};
 use crate::tree::{LeftOut, READABLE, Tree, open_beneath, split};
 
+/// The directory, or the file, by which git knows a working tree.
+const GIT: &str = ".git";
+
+impl Repository {
+    /// Reports whether a worktree is the directory that `.jvs` is in.
+    fn is_around(&self, worktree: &str) -> bool {
+        self.is_here() && worktree == MAIN
+    }
+
+    /// Reports whether the `.git` of this snapshot is one that was asked for: then it comes back only if that is asked for, too.
+    pub(super) fn has_asked_git(&self, listed: &Listed, entries: &[Entry]) -> bool {
+        self.is_around(&listed.descriptor.worktree) && has_git(entries)
+    }
+}
+
+/// Reports whether the git directory at the top is among these entries.
+pub(super) fn has_git(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| entry.path == GIT.as_bytes())
+}
+
+/// The same entries without the git directory at the top.
+pub(super) fn without_git(entries: Vec<Entry>) -> Vec<Entry> {
+    without(entries, is_git)
+}
+
+fn is_git(path: &[u8]) -> bool {
+    path.strip_prefix(GIT.as_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+impl Difference {
+    /// The same without what differs in the git directory at the top.
+    #[must_use]
+    pub fn without_git(self) -> Self {
+        let rest = |paths: Vec<Vec<u8>>| paths.into_iter().filter(|path| !is_git(path)).collect();
+        let Self { added, removed, modified, touched } = self;
+        Self { added: rest(added), removed: rest(removed), modified: rest(modified), touched: rest(touched) }
+    }
+}
+
 impl Worktree {
-    /// The worktree's files, without lock roots.
-    pub(super) fn files(&self) -> Result<Tree, Error> {
+    /// The worktree's files, without lock roots. Around `.jvs` also without that, and with `.git` only if that is asked for: commits are git's
+    /// to keep.
+    pub(super) fn files(&self, with_git: bool) -> Result<Tree, Error> {
         let place = self.repo.files_of(&self.name);
         let tree = Tree::open(&place).at("open", &place, "")?;
         if looks_like_root(tree.root(), b".") {
@@ -20,12 +65,17 @@ impl Worktree {
             let hint = "a worktree's snapshots leave lock roots out: set LOKT_ROOT to a directory of its own";
             return Err(Error::new(ErrorKind::Unusable, message).hint(hint));
         }
-        Ok(tree.leaving(LeftOut { roots: true, top: &[] }))
+        let top: &[&str] = match (self.repo.is_around(self.name.as_str()), with_git) {
+            (false, _) => &[],
+            (true, true) => &[JVS],
+            (true, false) => &[JVS, GIT],
+        };
+        Ok(tree.leaving(LeftOut { roots: true, top }))
     }
 
     /// What must stay where it is while `new` takes the place of the worktree's files, by path. Empty: all of it can be exchanged at once.
     pub(super) fn anchors(&self, new: &Path) -> Result<Vec<Vec<u8>>, Error> {
-        let tree = self.files()?;
+        let tree = self.files(inode_of(&new.join(GIT)).is_ok_and(|ino| ino.is_some()))?;
         let mut found = anchors(&tree).map_err(of_tree)?;
         let new = Tree::open(new).at("open", new, "")?;
         for anchor in &mut found {

@@ -67,7 +67,12 @@ fn a_restore_whose_link_was_deleted_swaps_nothing_under_what_came_instead() {
         let shoot = |scene: &Scene, place: &Path, text: &str| {
             fs::write(place.join("a"), text).expect("a file");
             scene.world.machine.advance_secs(1);
-            let wish = SnapshotWish { consistency: Consistency::BestEffort, note: None, acting: Acting::Acquire };
+            let wish = SnapshotWish {
+                consistency: Consistency::BestEffort,
+                note: None,
+                acting: Acting::Acquire,
+                with_git: false,
+            };
             let side = scene.repo().worktree(&name("side")).expect("it can be read").expect("it is there");
             taken(side.snapshot(&wish, &control(&AtomicBool::new(false))).expect("no accident").value)
         };

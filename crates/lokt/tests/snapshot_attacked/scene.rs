@@ -16,8 +16,8 @@ use lokt_testkit::hook_disk::{Hook, HookDisk};
 use crate::lease_world::{World, take};
 
 pub(crate) const EIO: i32 = 5;
-pub(crate) const FORCED: InPlace = InPlace { force: true, dry_run: false };
-pub(crate) const CAREFUL: InPlace = InPlace { force: false, dry_run: false };
+pub(crate) const FORCED: InPlace = InPlace { force: true, dry_run: false, with_git: false };
+pub(crate) const CAREFUL: InPlace = InPlace { force: false, dry_run: false, with_git: false };
 /// Nothing stays but what must.
 pub(crate) const HARSH: GcWish =
     GcWish { retention: Retention { keep_last: Some(0), keep_within_ms: None }, at_once: false };
@@ -169,7 +169,8 @@ pub(crate) fn snapshot_noted(
     note: Option<String>,
 ) -> Result<Snapshotting, Error> {
     let halt = AtomicBool::new(false);
-    let wish = SnapshotWish { consistency: Consistency::BestEffort, note, acting: Acting::Session(session) };
+    let wish =
+        SnapshotWish { consistency: Consistency::BestEffort, note, acting: Acting::Session(session), with_git: false };
     worktree.snapshot(&wish, &control(&halt)).map(|said| said.value)
 }
 

@@ -55,7 +55,7 @@ fn a_worktree_that_is_made_from_a_snapshot_is_at_it() {
     worktree.release(&session).expect("no accident");
     repo.remove(&other, true).expect("no accident");
     let halt = AtomicBool::new(false);
-    let made = repo.restore_into(&scene.listed(&first), &other, &control(&halt)).expect("no accident").value;
+    let made = repo.restore_into(&scene.listed(&first), &other, false, &control(&halt)).expect("no accident").value;
     assert!(matches!(made, Unfolding::Made(_)), "{made:?}");
     let worktree = repo.worktree(&other).expect("no accident").expect("it is there");
     assert_eq!(worktree.head().expect("a head"), Some(first.clone()));
@@ -118,6 +118,6 @@ fn what_is_put_where_a_worktree_is_made_is_not_deleted() {
         Ok(())
     }));
     let halt = AtomicBool::new(false);
-    let made = repo.restore_into(&scene.listed(&first), &name("copy"), &control(&halt));
+    let made = repo.restore_into(&scene.listed(&first), &name("copy"), false, &control(&halt));
     assert!(file.exists(), "{made:?}");
 }

@@ -75,7 +75,7 @@ impl Place {
 pub(crate) fn of_run(run: &LeaseRun, me: Identity) -> Result<Worktree, Failure> {
     let repo = Repository::open(&run.top, me)?.ok_or_else(|| {
         let message =
-            format!("there is no repository in {}, as LOKT_LEASE_REPO says", clean(&run.top.to_string_lossy()));
+            format!("there is no lokt repository in {}, as LOKT_LEASE_REPO says", clean(&run.top.to_string_lossy()));
         Failure::new(Exit::Missing, "E_NOT_FOUND", message).hint("it was moved or removed while the command ran")
     })?;
     existing(&repo, &worktree_name(&run.worktree)?)
@@ -93,13 +93,17 @@ fn repository_at(dir: &Path, me: Identity) -> Result<Repository, Failure> {
 /// Neither here nor above.
 pub(crate) fn no_repository(dir: &Path) -> Failure {
     let shown = clean(&dir.to_string_lossy());
-    Failure::new(Exit::Missing, "E_NOT_FOUND", format!("{shown} is in no repository"))
-        .hint("`lokt worktree init` makes one here; if there is one, cd to it")
+    let is_git = dir.ancestors().any(|dir| dir.join(".git").exists());
+    let git = if is_git { "; this is a git repository, which leases and snapshots don't use" } else { "" };
+    let message = format!("no lokt repository (.jvs) in {shown} or above{git}");
+    Failure::new(Exit::Missing, "E_NOT_FOUND", message).hint(
+        "`lokt worktree init --here` makes this directory a worktree, with its files; `lokt worktree init` makes an empty one, `main`, in it",
+    )
 }
 
 /// In the repository, but in none of its worktrees.
 fn nowhere(dir: &Path) -> Failure {
-    Failure::usage(format!("{} is in no worktree of its repository", clean(&dir.to_string_lossy())))
+    Failure::usage(format!("{} is in no worktree of its lokt repository", clean(&dir.to_string_lossy())))
         .hint("`--worktree NAME` names one; `lokt worktree list` shows them")
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use lokt::LockName;
-use lokt::repo::{FORMAT, Repository};
+use lokt::repo::Repository;
 use lokt::snapshot::{Catalog, Consistency, LATEST, Listed, Named, SnapshotId};
 use lokt::{Isolation, LeasePolicy};
 use serde::Serialize;
@@ -113,7 +113,7 @@ impl Facts<'_> {
         Answer {
             repo_root: self.repo.top().to_string_lossy().into_owned(),
             repo_id: self.repo.id(),
-            format_version: FORMAT,
+            format_version: self.repo.format(),
             worktree: self.name.as_str(),
             isolation: self.isolation.as_str(),
             worktree_count: self.worktrees,
@@ -142,7 +142,7 @@ impl Facts<'_> {
             let _ = writeln!(text, "  {:<10} {words}", format!("{what}:"));
         };
         line("id", &clean(self.repo.id()));
-        line("format", &FORMAT.to_string());
+        line("format", &self.repo.format().to_string());
         line("worktrees", &self.worktrees.to_string());
         let snapshots = self.catalog.snapshots.len();
         let risky = self.ids(|listed| is_risky(&listed.descriptor)).len();

@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Only say what would change
     #[arg(long)]
     dry_run: bool,
+    /// Bring the `.git` back that `snapshot create --with-git` saved
+    #[arg(long)]
+    with_git: bool,
     #[command(flatten)]
     actor: Actor,
 }
@@ -46,7 +49,8 @@ pub(crate) struct Args {
 fn after_help() -> String {
     format!(
         "In place needs the lease, as writing does: one's own, that of the `lokt lease run` that this runs under, --token or --acquire. All \
-         files are exchanged in one step, or none are; those that were there are in the trash until `lokt snapshot gc run` deletes them, an \
+         files are exchanged in one step, or none are; around a lock root, which never moves, entry by entry, and the next command finishes \
+         what was interrupted. Those that were there are in the trash until `lokt snapshot gc run` deletes them, an \
          hour later at the earliest. What `.lokt-ignore` names stays. Shells inside must cd again.\n\n{ID_HELP}"
     )
 }
@@ -101,10 +105,14 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let (worktree, _) = args.actor.place.open_leased(args.actor.who.me()?)?;
     let listed = find(args, &worktree)?;
     if args.in_place {
-        return plan_in_place(&worktree, &listed, format);
+        return plan_in_place(args, &worktree, &listed, format);
     }
     let name = into.unwrap_or_else(|| restored_name(&listed.descriptor.id));
-    if args.dry_run { plan_new(&worktree, &listed, &name, format) } else { make_new(&worktree, &listed, &name, format) }
+    if args.dry_run {
+        plan_new(&worktree, &listed, &name, format)
+    } else {
+        make_new(args, &worktree, &listed, &name, format)
+    }
 }
 
 fn find(args: &Args, worktree: &Worktree) -> Result<Listed, Failure> {
@@ -112,8 +120,14 @@ fn find(args: &Args, worktree: &Worktree) -> Result<Listed, Failure> {
 }
 
 /// In a worktree of its own.
-fn make_new(worktree: &Worktree, listed: &Listed, name: &LockName, format: Format) -> Result<Report, Failure> {
-    let (said, ended) = watched(|control| worktree.repository().restore_into(listed, name, control))?;
+fn make_new(
+    args: &Args,
+    worktree: &Worktree,
+    listed: &Listed,
+    name: &LockName,
+    format: Format,
+) -> Result<Report, Failure> {
+    let (said, ended) = watched(|control| worktree.repository().restore_into(listed, name, args.with_git, control))?;
     let said = said?;
     let report = match said.value {
         Unfolding::Made(restored) => done(&restored, "made", format),
@@ -130,7 +144,7 @@ fn in_place(args: &Args, format: Format) -> Result<Report, Failure> {
     let (worktree, _) = args.actor.place.open_leased(args.actor.who.me()?)?;
     let listed = find(args, &worktree)?;
     let ready = args.actor.ready()?;
-    let how = InPlace { force: args.force, dry_run: false };
+    let how = InPlace { force: args.force, dry_run: false, with_git: args.with_git };
     let (said, ended) = watched(|control| ready.worktree.restore_in_place(&listed, ready.acting(), how, control))?;
     let said = said?;
     let report = match said.value {
@@ -170,15 +184,21 @@ fn done(restored: &Restored, status: &'static str, format: Format) -> Report {
         .notes(old_tree.map(|path| {
             format!("note: what was there is in {} until `lokt snapshot gc run`, for an hour at least", clean(&path))
         }))
-        .note("note: shells inside it must cd again")
+        .note(if restored.in_parts {
+            "note: shells in its subdirectories must cd again"
+        } else {
+            "note: shells inside it must cd again"
+        })
 }
 
 /// What would change in a worktree that is there. Whoever only asks needs no lease.
-fn plan_in_place(worktree: &Worktree, listed: &Listed, format: Format) -> Result<Report, Failure> {
+fn plan_in_place(args: &Args, worktree: &Worktree, listed: &Listed, format: Format) -> Result<Report, Failure> {
     let (compared, ended) = watched(|control| worktree.repository().compare_with(listed, worktree, control))?;
     let Some(difference) = compared?.map(Difference::reversed) else {
         return Ok(ended.report("not everything was compared", format));
     };
+    let has_git = args.with_git || !worktree.repository().is_here();
+    let difference = if has_git { difference } else { difference.without_git() };
     Ok(planned(worktree, listed, &difference, format))
 }
 

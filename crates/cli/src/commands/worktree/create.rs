@@ -10,7 +10,9 @@ use crate::show::{clean, quoted};
 
 /// Make one more worktree
 #[derive(clap::Parser)]
-#[command(after_help = "Its directory is `worktrees/NAME` at the top of the repository, and empty.")]
+#[command(
+    after_help = "Its directory is `worktrees/NAME` at the top of the lokt repository, or `.jvs/trees/NAME` in one that `init --here` made. It is empty."
+)]
 pub(crate) struct Args {
     /// Its name: letters, digits, dots, hyphens and underscores
     #[arg(id = "new_worktree", value_name = "NAME")]
