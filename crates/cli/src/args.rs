@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
-use lokt::{LockName, Seq, duration};
+use lokt::{LockName, Seq, Timeout, duration};
 
 use crate::report::Failure;
 
@@ -54,10 +54,16 @@ pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// `--timeout`: 0 is the default.
-pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
-    duration::parse(text).map_err(|bad| match bad {
-        duration::BadDuration::Negative => "--timeout must be positive (e.g., 5s, 1m)".to_owned(),
+/// `--timeout`: 0 is one look.
+pub(crate) fn parse_timeout(text: &str) -> Result<Timeout, String> {
+    if text == "never" {
+        return Ok(Timeout::Never);
+    }
+    duration::parse(text).map(Timeout::After).map_err(|bad| match bad {
+        duration::BadDuration::Negative => {
+            "--timeout can't be negative (e.g., 5s, 1m, 0 to try once, never)".to_owned()
+        }
+        duration::BadDuration::Syntax => format!("{bad}; or `never`"),
         _ => bad.to_string(),
     })
 }
@@ -72,11 +78,8 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 /// How long to wait, if at all. `--timeout` implies `--wait`.
-pub(crate) fn waiting_time(wait: bool, timeout: Option<Duration>) -> Option<Duration> {
-    match timeout.filter(|timeout| !timeout.is_zero()) {
-        None if wait || timeout.is_some() => Some(lokt::TIMEOUT),
-        timeout => timeout,
-    }
+pub(crate) fn waiting_time(wait: bool, timeout: Option<Timeout>) -> Timeout {
+    timeout.unwrap_or(if wait { lokt::TIMEOUT.into() } else { Timeout::Once })
 }
 
 /// `--bind`

@@ -83,6 +83,18 @@ impl Context {
     }
 }
 
+/// The exit code of a runner that was refused, as `LOKT_EXIT_CONFLICT` has it; `flag` is what the command line says.
+pub(crate) fn conflict_exit_code(flag: Option<u8>) -> Result<Option<u8>, Failure> {
+    if flag.is_some() {
+        return Ok(flag);
+    }
+    let Some(value) = variable("LOKT_EXIT_CONFLICT") else { return Ok(None) };
+    value.to_str().and_then(|value| value.parse().ok()).map(Some).ok_or_else(|| {
+        Failure::usage(format!("LOKT_EXIT_CONFLICT is not an exit code: {}", quoted(&value.to_string_lossy())))
+            .hint("set LOKT_EXIT_CONFLICT to a number from 0 to 255, or unset it")
+    })
+}
+
 /// Where we are.
 pub(crate) fn current_dir() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {

@@ -43,6 +43,29 @@ impl Report {
         self
     }
 
+    /// Is this its exit code?
+    pub(crate) fn is(&self, exit: Exit) -> bool {
+        self.exit == exit
+    }
+
+    /// The same for whoever asked for quiet: what worked, what was refused and what a signal ended is in the exit code. Errors and
+    /// warnings are still said, and JSON was asked for.
+    pub(crate) fn quiet(mut self, quiet: bool, format: Format) -> Self {
+        if quiet && format == Format::Text && matches!(self.exit, Exit::Done | Exit::Held | Exit::Signal(_)) {
+            self.stdout.clear();
+            self.stderr.retain(|line| line.starts_with("warning: "));
+        }
+        self
+    }
+
+    /// One more member of the answer, which is a JSON object.
+    pub(crate) fn member(mut self, key: &str, value: bool) -> Self {
+        if let Some(members) = self.stdout.strip_suffix("\n}\n") {
+            self.stdout = format!("{members},\n  \"{key}\": {value}\n}}\n");
+        }
+        self
+    }
+
     /// An answer in text, newline included.
     pub(crate) fn text(mut self, text: impl AsRef<str>) -> Self {
         self.stdout.push_str(text.as_ref());

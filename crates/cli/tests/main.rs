@@ -27,6 +27,7 @@ mod drain;
 mod environment;
 mod exists;
 mod fence;
+mod flags;
 mod foreign;
 mod freezes;
 mod freezes_old;

@@ -108,7 +108,7 @@ fn lease(top: &Path) -> impl FnMut() {
     let session = Session::new(random(), [random(), random()]);
     let terms = LeaseTerms { policy: LeasePolicy::DEFAULT, purpose: None, taking: Taking::FreeOrOver, bearer: None };
     move || {
-        let mut patience = Patience { timeout: Some(Duration::from_secs(60)), ..Patience::default() };
+        let mut patience = Patience { timeout: Duration::from_secs(60).into(), ..Patience::default() };
         let granted = worktree.acquire(&session, &terms, &mut patience).expect("no accident").value;
         assert!(matches!(granted, Leasing::Granted(_)), "{granted:?}");
         let released = worktree.release(&session).expect("no accident").value;

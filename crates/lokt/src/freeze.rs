@@ -106,7 +106,7 @@ impl Lokt {
             let Some(holder) = found.holder().filter(runs) else { return Ok(Drained::Empty) };
             let denial = Denial::Held(Box::new(holder.clone()));
             if let Some(tell) = patience.tell.as_mut() {
-                let (waited, left) = (clock.waited(self), clock.left(self));
+                let (waited, left) = (clock.waited(self), clock.left_to_tell(self));
                 tell(&Waiting { name: name.as_str(), denial: &denial, ahead: 0, waited, left });
             }
             if clock.left(self).is_zero() {

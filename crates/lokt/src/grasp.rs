@@ -21,7 +21,7 @@ use crate::store::seat::Seat;
 use crate::store::slot::Stored;
 use crate::sys::bell::Bell;
 use crate::sys::spawn::Record;
-use crate::wait::Patience;
+use crate::wait::{Patience, Timeout};
 
 /// One hold of ours, with its pulse.
 pub(crate) struct Grasp {
@@ -73,7 +73,7 @@ impl Lokt {
         let mut names = names.to_vec();
         names.sort_unstable();
         names.dedup();
-        if patience.timeout.is_none() && names.len() > 1 {
+        if patience.timeout.is_once() && names.len() > 1 {
             return self.grasp_at_once(&names, terms, inside);
         }
         let start_ms = self.now().monotonic_ms;
@@ -107,7 +107,9 @@ impl Lokt {
                 }
                 // The timeout is for all of them together.
                 let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
-                left = left.map(|left| left.saturating_sub(waited).max(Duration::from_millis(1)));
+                if let Timeout::After(rest) = &mut left {
+                    *rest = rest.saturating_sub(waited).max(Duration::from_millis(1));
+                }
             }
             if taken.minders.iter().all(Minder::is_held) && (names.len() == 1 || taken.is_whole()) {
                 return Ok(taken.all());

@@ -17,14 +17,14 @@ use crate::locks::{Lokt, Refusal};
 use crate::minder::Minder;
 use crate::sys::news::News;
 use crate::sys::threads::mpsc::Receiver;
-use crate::wait::Patience;
+use crate::wait::{Patience, Timeout};
 
 /// A lock that is asked for. Made by [`Lokt::lock`].
 pub struct Request<'a> {
     lokt: &'a Lokt,
     name: String,
     terms: Terms,
-    timeout: Option<Duration>,
+    timeout: Timeout,
 }
 
 /// Why a lock wasn't acquired.
@@ -86,7 +86,7 @@ impl Lokt {
     /// # }
     /// ```
     pub fn lock(&self, name: impl Into<String>) -> Request<'_> {
-        Request { lokt: self, name: name.into(), terms: Terms::default(), timeout: None }
+        Request { lokt: self, name: name.into(), terms: Terms::default(), timeout: Timeout::Once }
     }
 }
 
@@ -99,10 +99,10 @@ impl Request<'_> {
         self
     }
 
-    /// Waits in line for it, at most this long.
+    /// Waits in line for it: a [`Duration`] is at most this long, [`Timeout::Never`] as long as it takes.
     #[must_use]
-    pub fn wait(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+    pub fn wait(mut self, timeout: impl Into<Timeout>) -> Self {
+        self.timeout = timeout.into();
         self
     }
 

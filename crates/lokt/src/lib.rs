@@ -50,7 +50,7 @@ pub use deadlock::Link;
 pub use error::{Error, ErrorKind};
 pub use fence::{Fenced, Publishing};
 pub use freeze::{Drained, Freezing, FrozenNow};
-pub use guard::{ClaimGuard, Guarded, Guarding, Habits, LeaseGuard, LeaseGuarding, Notice};
+pub use guard::{ClaimGuard, Finished, Guarded, Guarding, Habits, LeaseGuard, LeaseGuarding, Notice, had_started};
 pub use held::{Held, Lost, NotAcquired, NotReleased, Request};
 pub use inspect::{Entry, EntryState, KnownNames, Outlook, living_parts};
 pub use locks::{Condition, End, Ended, Grant, Granted, Lokt, Pruned, Refusal, Said, Swept};
@@ -83,7 +83,7 @@ pub use sys::keepers::Keeper;
 pub use sys::machine::{identity, login_name};
 pub use sys::signals::Inbox;
 pub use sys::spawn::NotRecorded;
-pub use wait::{Alarm, Patience, TIMEOUT, Waiting};
+pub use wait::{Alarm, Patience, TIMEOUT, Timeout, Waiting};
 pub use watch::{Watch, Woken};
 
 /// The program on the first page compiles.

@@ -25,11 +25,50 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often it looks where the kernel can't be asked to wake it.
 const POLL: Duration = Duration::from_millis(100);
 
+/// For how long to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Timeout {
+    /// Not at all: one look.
+    #[default]
+    Once,
+    /// For at most this long. Nothing is one look, too.
+    After(Duration),
+    /// For as long as it takes.
+    Never,
+}
+
+impl Timeout {
+    /// Is it one look, and no waiting?
+    pub fn is_once(self) -> bool {
+        self.limit().is_zero()
+    }
+
+    /// The longest wait that it allows.
+    pub fn limit(self) -> Duration {
+        match self {
+            Self::Once => Duration::ZERO,
+            Self::After(timeout) => timeout,
+            Self::Never => Duration::MAX,
+        }
+    }
+
+    /// What is left of it after `waited`, for those who are told; `None`: it has no end.
+    pub fn left_after(self, waited: Duration) -> Option<Duration> {
+        (self != Self::Never).then(|| self.limit().saturating_sub(waited))
+    }
+}
+
+impl From<Duration> for Timeout {
+    fn from(timeout: Duration) -> Self {
+        Self::After(timeout)
+    }
+}
+
 /// How to wait.
 #[derive(Default)]
 pub struct Patience<'a> {
-    /// For how long; `None` is not at all.
-    pub timeout: Option<Duration>,
+    /// For how long.
+    pub timeout: Timeout,
     /// What ends the wait early.
     pub alarm: Option<&'a mut dyn Alarm>,
     /// Who is told how it stands: when it begins, and once a second.
@@ -62,8 +101,8 @@ pub struct Waiting<'a> {
     pub ahead: usize,
     /// How long it has lasted.
     pub waited: Duration,
-    /// How long it may still last.
-    pub left: Duration,
+    /// How long it may still last; `None`: there is no timeout.
+    pub left: Option<Duration>,
 }
 
 /// Why a sleep ended.
@@ -76,12 +115,12 @@ enum Woken {
 /// The clock of one wait.
 pub(crate) struct Clock {
     began_ms: u64,
-    timeout_ms: u64,
+    timeout: Timeout,
 }
 
 impl Clock {
-    pub(crate) fn start(lokt: &Lokt, timeout: Option<Duration>) -> Self {
-        Self { began_ms: lokt.now().monotonic_ms, timeout_ms: timeout.map_or(0, millis) }
+    pub(crate) fn start(lokt: &Lokt, timeout: Timeout) -> Self {
+        Self { began_ms: lokt.now().monotonic_ms, timeout }
     }
 
     pub(crate) fn waited(&self, lokt: &Lokt) -> Duration {
@@ -89,7 +128,12 @@ impl Clock {
     }
 
     pub(crate) fn left(&self, lokt: &Lokt) -> Duration {
-        Duration::from_millis(self.timeout_ms).saturating_sub(self.waited(lokt))
+        self.timeout.limit().saturating_sub(self.waited(lokt))
+    }
+
+    /// The same for those who are told; `None`: there is no timeout.
+    pub(crate) fn left_to_tell(&self, lokt: &Lokt) -> Option<Duration> {
+        self.timeout.left_after(self.waited(lokt))
     }
 }
 
@@ -97,7 +141,7 @@ impl Lokt {
     /// Pursues what is asked for as long as `patience` lasts. `None`: the wait was interrupted, and the line left.
     pub(crate) fn obtain(&self, ask: &mut Ask<'_>, patience: &mut Patience<'_>) -> Result<Option<Changed>, Error> {
         let clock = Clock::start(self, patience.timeout);
-        ask.waits = clock.timeout_ms > 0;
+        ask.waits = !patience.timeout.is_once();
         let mut warnings = Vec::new();
         loop {
             let woken = match self.store_for(ask.waits).pursue(ask) {
@@ -171,7 +215,7 @@ impl Lokt {
             {
                 told = Some(waited);
                 let (denial, ahead) = (&standing.denial, standing.ahead);
-                tell(&Waiting { name: name.as_str(), denial, ahead, waited, left: clock.left(self) });
+                tell(&Waiting { name: name.as_str(), denial, ahead, waited, left: clock.left_to_tell(self) });
             }
             let to_look = look_at.map_or(tick, |at| at.saturating_sub(waited));
             let nap = tick.min(clock.left(self)).min(to_look);

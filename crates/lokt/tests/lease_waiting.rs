@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use lease_world::{OVER_SECS, World, take, terms};
 use lokt::lease::{Keeping, Leasing, Releasing, Worktree};
-use lokt::{Patience, Session};
+use lokt::{Patience, Session, Timeout};
 use rustix::fs::{FlockOperation, flock};
 
-const LONG: Option<Duration> = Some(Duration::from_secs(3600));
+const LONG: Timeout = Timeout::After(Duration::from_secs(3600));
 
 /// Waits for the lease: its token.
 fn wait(worktree: &Worktree, session: &Session, patience: &mut Patience<'_>) -> u64 {

@@ -236,7 +236,7 @@ fn a_waiter_is_woken_by_a_release() {
                 let mut tell = |waiting: &Waiting<'_>| {
                     let _ = told.send(waiting.name.to_owned());
                 };
-                let mut patience = Patience { timeout: Some(PATIENCE), tell: Some(&mut tell), ..Patience::default() };
+                let mut patience = Patience { timeout: PATIENCE.into(), tell: Some(&mut tell), ..Patience::default() };
                 claimed(bob.take(&["1".to_owned()], &terms(), &mut patience).expect("it can be asked").value)
             });
             assert_eq!(hears.recv_timeout(PATIENCE).as_deref(), Ok("1"), "who waits is told for what");
@@ -253,7 +253,7 @@ fn a_waiter_is_woken_by_the_end_of_a_claim() {
     let (alice, bob) = (yard.real("alice"), yard.real("bob"));
     let short = ClaimTerms { ttl_sec: Some(1), ..ClaimTerms::default() };
     alice.take(&["n".to_owned()], &short, &mut Patience::none()).expect("it can be asked");
-    let mut patience = Patience { timeout: Some(PATIENCE), ..Patience::default() };
+    let mut patience = Patience { timeout: PATIENCE.into(), ..Patience::default() };
     let made = claimed(bob.take(&["n".to_owned()], &terms(), &mut patience).expect("it can be asked").value);
     assert_eq!(made.expect("it has ended").how, How::TookOver { from: "alice".into() });
 }
@@ -264,10 +264,10 @@ fn a_wait_ends_by_its_timeout_and_not_for_what_never_comes() {
     let (alice, bob) = (yard.real("alice"), yard.real("bob"));
     take(&alice, "1").expect("it is free");
     let nodes = |nodes: &[&str]| nodes.iter().map(|node| (*node).to_owned()).collect::<Vec<_>>();
-    let mut patience = Patience { timeout: Some(Duration::from_millis(50)), ..Patience::default() };
+    let mut patience = Patience { timeout: Duration::from_millis(50).into(), ..Patience::default() };
     let refused = claimed(bob.take(&nodes(&["1"]), &terms(), &mut patience).expect("it can be asked").value);
     assert_eq!(owner_of(&refused.expect_err("it is alice's")), "alice");
-    let mut patience = Patience { timeout: Some(PATIENCE), ..Patience::default() };
+    let mut patience = Patience { timeout: PATIENCE.into(), ..Patience::default() };
     let refused = claimed(bob.take(&nodes(&["1.9"]), &terms(), &mut patience).expect("it can be asked").value);
     assert_eq!(refused, Err(Refused::NoSuchNode), "nobody waits for a node that there isn't");
 }
@@ -293,7 +293,7 @@ fn an_alarm_ends_a_wait() {
     let mut alarm = Ring(Bell::new().expect("a bell"));
     let rope = alarm.0.rope();
     let mut tell = |_: &Waiting<'_>| rope.ring();
-    let mut patience = Patience { timeout: Some(PATIENCE), alarm: Some(&mut alarm), tell: Some(&mut tell) };
+    let mut patience = Patience { timeout: PATIENCE.into(), alarm: Some(&mut alarm), tell: Some(&mut tell) };
     let said = bob.take(&["n".to_owned()], &terms(), &mut patience).expect("it can be asked");
     assert!(matches!(said.value, Claiming::Interrupted), "{:?}", said.value);
     assert_eq!(yard.head(), 1, "nothing was written");

@@ -217,7 +217,8 @@ impl<'a> Line<'a> {
             "owner" => self.root().map(|lokt| owners(&lokt)).unwrap_or_default(),
             "lock_id" => self.of_the_hold(|hold| Some(hold.lock_id.to_string())),
             "token" => self.of_the_hold(|hold| hold.token.map(|token| token.to_string())),
-            "ttl" | "timeout" => DURATIONS.map(Candidate::bare).into(),
+            "ttl" => DURATIONS.map(Candidate::bare).into(),
+            "timeout" => DURATIONS.into_iter().chain(["0", "never"]).map(Candidate::bare).collect(),
             "command" => match self.positionals.first().and_then(|group| find(group)) {
                 None => commands(),
                 Some((_, group)) => {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use lokt::time::show_wall_seconds;
 use lokt::{
-    Denial, Drained, Freezing, FrozenNow, Hold, Holder, LockName, Lokt, PartKind, Patience, TIMEOUT, Terms, Waiting,
+    Denial, Drained, Freezing, FrozenNow, Hold, Holder, LockName, Lokt, PartKind, Patience, Terms, Timeout, Waiting,
     duration,
 };
 use serde::Serialize;
 
 use super::deny;
 use super::waiting::{CLEAR, fitting, inbox};
-use crate::args::{RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl};
+use crate::args::{RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::HolderMembers;
@@ -38,9 +38,12 @@ pub(crate) struct Args {
     /// Then wait until no process runs under the lock, for at most 10 minutes
     #[arg(long)]
     drain: bool,
-    /// Wait for that for at most this long
+    /// Wait for that for at most this long; 0 looks once, `never` waits without a limit
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true, requires = "drain")]
-    timeout: Option<Duration>,
+    timeout: Option<Timeout>,
+    /// Say nothing but errors and warnings: a refusal is in the exit code
+    #[arg(short = 'q', long)]
+    quiet: bool,
     #[command(flatten)]
     root: RootArg,
 }
@@ -69,6 +72,10 @@ struct Frozen<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    Ok(attempt(args, format)?.quiet(args.quiet, format))
+}
+
+fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let context = Context::read(&args.root)?;
     let lokt = context.create()?;
@@ -90,11 +97,11 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         ttl_sec => format!(" for {}", duration::show_seconds(ttl_sec)),
     };
     let mut answer = format!("frozen {}{span}\n", quoted(name.as_str()));
-    if args.drain && format == Format::Text {
+    if args.drain && !args.quiet && format == Format::Text {
         // Said before the wait: it is true already. Nobody may read it; the exit code is still true.
         let _ = report::answer(&std::mem::take(&mut answer));
     }
-    let (drained, signal) = if args.drain { drain(&lokt, &name, args.timeout)? } else { (None, None) };
+    let (drained, signal) = if args.drain { drain(&lokt, &name, args)? } else { (None, None) };
     // It is frozen, whatever stands where the lock's record should be. What can't be read counts as held.
     let (holder, unread) = lokt.still_held(&name).map_or_else(|error| (None, Some(error)), |holder| (holder, None));
     let exit = match (&drained, signal) {
@@ -182,7 +189,7 @@ fn outcome(name: &LockName, drained: &Drained, now: Timestamp) -> String {
 }
 
 /// Waits for what runs. Gives the signal that ended the wait.
-fn drain(lokt: &Lokt, name: &LockName, timeout: Option<Duration>) -> Result<(Option<Drained>, Option<i32>), Failure> {
+fn drain(lokt: &Lokt, name: &LockName, args: &Args) -> Result<(Option<Drained>, Option<i32>), Failure> {
     let mut inbox = inbox()?;
     let live = std::io::stderr().is_terminal();
     let mut said = false;
@@ -197,8 +204,8 @@ fn drain(lokt: &Lokt, name: &LockName, timeout: Option<Duration>) -> Result<(Opt
         }
         said = true;
     };
-    let timeout = timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(TIMEOUT);
-    let mut patience = Patience { timeout: Some(timeout), alarm: Some(&mut inbox), tell: Some(&mut tell) };
+    let tell: Option<&mut dyn FnMut(&Waiting<'_>)> = if args.quiet { None } else { Some(&mut tell) };
+    let mut patience = Patience { timeout: waiting_time(true, args.timeout), alarm: Some(&mut inbox), tell };
     let drained = lokt.drain(name, &mut patience)?;
     if live && said {
         say(CLEAR);

@@ -12,11 +12,12 @@ use std::time::Duration;
 use clap::ValueEnum;
 use lokt::{
     Guarded, Guarding, Habits, Hold, LockName, Lokt, NotRecorded, Notice, OnLost, PartKind, Patience, Said, Terms,
-    Waiting, Warning, duration,
+    Timeout, Waiting, Warning, duration,
 };
 
 use super::deny;
 use super::parse::{asks_for_json, parsed};
+use super::runner::{Ran, Runner};
 use super::waiting::{Display, inbox, interrupted};
 use crate::args::{RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
 use crate::context::Context;
@@ -40,15 +41,18 @@ pub(crate) struct Args {
     /// Wait in line for it, for at most 10 minutes
     #[arg(long)]
     wait: bool,
-    /// Wait in line for it, for at most this long
+    /// Wait in line for it, for at most this long; 0 tries once, `never` waits without a limit
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Duration>,
+    timeout: Option<Timeout>,
     /// What to do when the lock is lost while the command runs
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_lost: WhenLost,
-    /// Exit with this code instead of 2 if the lock can't be had
+    /// Exit with this code instead of 2 if the lock can't be had; otherwise `LOKT_EXIT_CONFLICT`
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
     conflict_exit_code: Option<u8>,
+    /// Say nothing but errors and warnings: a refusal is in the exit code
+    #[arg(short = 'q', long)]
+    quiet: bool,
     /// Don't let the command inherit the lock: if the guard is killed, it is known by its pid alone
     #[arg(short = 'o', long = "close", conflicts_with = "until_all")]
     close: bool,
@@ -116,6 +120,7 @@ fn quick(words: &[OsString]) -> Option<(Args, Format)> {
             "--wait" if !args.wait => args.wait = true,
             "-o" | "--close" if !args.close => args.close = true,
             "--until-all" if !args.until_all => args.until_all = true,
+            "-q" | "--quiet" if !args.quiet => args.quiet = true,
             "--json" if format == Format::Text => format = Format::Json,
             "--ttl" if args.ttl.is_none() => args.ttl = Some(parse_ttl(plain(words.next())?).ok()?),
             "--timeout" if args.timeout.is_none() => {
@@ -147,12 +152,16 @@ fn duration_after_wait(words: &[OsString]) -> Option<&str> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    Ok(Runner::run(args.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
+}
+
+fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
     let names: Vec<LockName> = args.names.iter().map(|name| lock_name(name)).collect::<Result<_, _>>()?;
     let context = Context::read(&args.root)?;
     let lokt = context.create()?;
     let mut inbox = inbox()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
-    let mut display = Display::new(&lokt);
+    let mut display = Display::new(&lokt).quiet(args.quiet);
     let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
     let timeout = waiting_time(args.wait, args.timeout);
     let mut patience = Patience { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
@@ -162,26 +171,24 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let guarded = match value {
         Guarding::Granted(guarded) => *guarded,
         Guarding::Denied { name, refusal } => {
-            let report = deny::report(&lokt, name.as_str(), &refusal, format).warnings(warnings);
-            return Ok(match (args.conflict_exit_code, Exit::of_denial(&refusal.denial)) {
-                (Some(code), Exit::Held) => report.exit(Exit::Other(code)),
-                _ => report,
-            });
+            let report = deny::report(&lokt, name.as_str(), &refusal, runner.format);
+            return Ok(Ran::NotStarted(report.warnings(warnings)));
         }
         Guarding::Interrupted => {
-            return Ok(interrupted(&shown, inbox.ended_by().unwrap_or(0), format).warnings(warnings));
+            let report = interrupted(&shown, inbox.ended_by().unwrap_or(0), runner.format);
+            return Ok(Ran::NotStarted(report.warnings(warnings)));
         }
     };
     for warning in warnings {
         say(&format!("warning: {}\n", clean(&warning)));
     }
-    if !context.named_owner {
+    if !context.named_owner && !args.quiet {
         say(&joined(&context, &lokt, &guarded));
     }
-    let report = run_command(args, &lokt, guarded, &mut inbox, terms.ttl_sec);
+    let ran = run_command(args, runner, &lokt, guarded, &mut inbox, terms.ttl_sec);
     // The process ends here; the kernel closes a dozen descriptors faster than we do.
     std::mem::forget((lokt, inbox));
-    report
+    ran
 }
 
 /// Without `LOKT_OWNER` everyone logged in as this user is one owner, whose `lokt lock` keeps no guard of theirs out.
@@ -201,20 +208,19 @@ fn joined(context: &Context, lokt: &Lokt, guarded: &Guarded) -> String {
 
 fn run_command(
     args: &Args,
+    runner: &Runner,
     lokt: &Lokt,
     guarded: Guarded,
     inbox: &mut lokt::Inbox,
     ttl_sec: Option<u64>,
-) -> Result<Report, Failure> {
+) -> Result<Ran, Failure> {
     let (program, rest) = args.command.split_first().expect("the parser wants a command");
     let on_lost = args.on_lost.into();
     let habits = Habits { on_lost, until_all: args.until_all, pass_pulse: !args.close };
     let mut speaker = Speaker::default();
     let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(lokt, notice, on_lost)));
-    match guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell) {
-        Ok(code) => Ok(Report::new(Exit::of_command(code, inbox))),
-        Err(error) => Err(cant_run(&args.command, &error, "lock")),
-    }
+    let finished = guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell);
+    runner.ran(finished, inbox, &args.command, "lock")
 }
 
 /// Says things while the command runs.
@@ -307,7 +313,7 @@ mod tests {
     use super::*;
 
     /// Words that a guard's command line is made of, right or wrong.
-    const WORDS: [&str; 59] = [
+    const WORDS: [&str; 64] = [
         "x",
         "build",
         "a.b",
@@ -353,6 +359,11 @@ mod tests {
         "-oE7",
         "-oo",
         "--until-all",
+        "-q",
+        "--quiet",
+        "-qo",
+        "--timeout=never",
+        "never",
         "--reason",
         "--reason=why",
         "--reason=",
@@ -373,7 +384,7 @@ mod tests {
         prop_oneof![
             20 => prop::sample::select(&WORDS[..]).prop_map(OsString::from),
             // Otherwise hardly anything would be right.
-            20 => prop::sample::select(&["x", "y", "--wait", "-o", "--until-all", "--json"][..]).prop_map(OsString::from),
+            20 => prop::sample::select(&["x", "y", "--wait", "-o", "--until-all", "-q", "--json"][..]).prop_map(OsString::from),
             1 => Just(OsString::from_vec(vec![b'x', 0xff])),
         ]
     }
@@ -384,7 +395,7 @@ mod tests {
         prop_oneof![
             3 => word().prop_map(|word| vec![word]),
             1 => valued.prop_map(|(flag, value)| vec![flag.into(), value]),
-            1 => prop::sample::select(&[["--ttl", "5m"], ["--timeout", "0"], ["--reason", "why not"]][..])
+            1 => prop::sample::select(&[["--ttl", "5m"], ["--timeout", "0"], ["--timeout", "never"], ["--reason", "why not"]][..])
                 .prop_map(|words| words.map(OsString::from).to_vec()),
         ]
     }
@@ -431,6 +442,8 @@ mod tests {
             "--json --until-all --reason why x -- true",
             "--root /run/locks x -- true",
             "x --close -- --",
+            "-q x --timeout 0 -- true",
+            "--quiet x --timeout never -- true",
         ] {
             let (args, format) = quick(&words(line)).unwrap_or_else(|| panic!("`{line}` is plain"));
             assert_eq!((args, format), parse("guard", &words(line)).expect("it is right"), "`{line}` reads the same");

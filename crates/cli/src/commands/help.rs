@@ -23,7 +23,8 @@ Usage: lokt <command> [flags] [args]
 const FOOT: &str = "
 Every command but help takes --json and --color <auto|always|never>, after its name.
 `lokt help <command>` explains its flags.
-A <DURATION> is 90, 1500ms, 90s, 5m, 1h30m or 2d. Environment: LOKT_ROOT, LOKT_OWNER, LOKT_AGENT_ID, LOKT_SESSION.
+A <DURATION> is 90, 1500ms, 90s, 5m, 1h30m or 2d. Environment: LOKT_ROOT, LOKT_OWNER, LOKT_AGENT_ID, LOKT_SESSION,
+LOKT_EXIT_CONFLICT.
 
 Exit codes:
 ";

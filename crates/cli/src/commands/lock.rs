@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lokt::time::{plus_seconds, show_wall_seconds};
-use lokt::{Broken, Grant, Granted, Hold, LockName, Lokt, Part, Patience, Said, Terms, Waiting, duration};
+use lokt::{Broken, Grant, Granted, Hold, LockName, Lokt, Part, Patience, Said, Terms, Timeout, Waiting, duration};
 use serde::Serialize;
 
 use super::deny;
@@ -28,12 +28,15 @@ pub(crate) struct Args {
     /// Wait in line for it, for at most 10 minutes
     #[arg(long)]
     wait: bool,
-    /// Wait in line for it, for at most this long
+    /// Wait in line for it, for at most this long; 0 tries once, `never` waits without a limit
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Duration>,
+    timeout: Option<Timeout>,
     /// Say why; shown to everyone who is refused
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Say nothing but errors and warnings: a refusal is in the exit code
+    #[arg(short = 'q', long)]
+    quiet: bool,
     #[command(flatten)]
     root: RootArg,
 }
@@ -57,17 +60,21 @@ struct Acquired<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    Ok(answer(args, format)?.quiet(args.quiet, format))
+}
+
+fn answer(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let context = Context::read(&args.root)?;
     let lokt = context.create()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let said = match waiting_time(args.wait, args.timeout) {
-        None => ask(args, &lokt, &name, terms, &context, &mut Patience::none())?,
-        Some(timeout) => {
+        timeout if timeout.is_once() => ask(args, &lokt, &name, terms, &context, &mut Patience::none())?,
+        timeout => {
             let mut inbox = inbox()?;
-            let mut display = Display::new(&lokt);
+            let mut display = Display::new(&lokt).quiet(args.quiet);
             let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
-            let mut patience = Patience { timeout: Some(timeout), alarm: Some(&mut inbox), tell: Some(&mut tell) };
+            let mut patience = Patience { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
             let said = ask(args, &lokt, &name, terms, &context, &mut patience)?;
             let got = matches!(said.value, Grant::Granted(_));
             display.end(name.as_str(), got);

@@ -40,7 +40,7 @@ struct Written {
 }
 
 /// What is read from the environment, and what a guarded command finds there.
-const ENVIRONMENT: [(&str, &str); 8] = [
+const ENVIRONMENT: [(&str, &str); 9] = [
     (
         "LOKT_ROOT",
         "The root directory. Otherwise it is `lokt` in the common directory of the git repository, else the nearest `.lokt` upwards, else \
@@ -51,6 +51,10 @@ const ENVIRONMENT: [(&str, &str); 8] = [
         "Who takes locks, by default whoever is logged in. Equal owners share what `lokt lock` takes: give each agent its own.",
     ),
     ("LOKT_AGENT_ID", "Which agent of that owner; shown, and not compared."),
+    (
+        "LOKT_EXIT_CONFLICT",
+        "The exit code of `lokt guard`, `lokt claim run` and `lokt lease run` when they are refused, instead of 2; `-E` wins.",
+    ),
     (
         "LOKT_NAME, LOKT_LOCK_ID, LOKT_FENCING_TOKEN, LOKT_HOLDS",
         "Set for the command of a guard: the lock's name, the id of the hold, its fencing token, and all that the command runs under.",

@@ -28,6 +28,7 @@ mod prime;
 mod publish;
 mod queue;
 mod root;
+mod runner;
 mod snapshot;
 mod status;
 mod status_table;

@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// Whosever it is, and even if it can't be read
     #[arg(long)]
     force: bool,
+    /// Say nothing but errors and warnings
+    #[arg(short = 'q', long)]
+    quiet: bool,
     #[command(flatten)]
     root: RootArg,
 }
@@ -37,6 +40,10 @@ struct Unfrozen<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    Ok(attempt(args, format)?.quiet(args.quiet, format))
+}
+
+fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let context = Context::read(&args.root)?;
     let Some(lokt) = context.open()? else {

@@ -14,9 +14,9 @@ use crate::show::{clean, moved_aside, owner_at, quoted};
 
 /// End one's own lock
 #[derive(clap::Parser)]
-#[command(override_usage = "lokt unlock [--force | --break-stale] [--lock-id ID] [--token N] [--json] NAME
-       lokt unlock --owner OWNER [--force] [--json]
-       lokt unlock --all [--json]")]
+#[command(override_usage = "lokt unlock [--force | --break-stale] [--lock-id ID] [--token N] [-q] [--json] NAME
+       lokt unlock --owner OWNER [--force] [-q] [--json]
+       lokt unlock --all [-q] [--json]")]
 pub(crate) struct Args {
     /// The lock's name
     name: Option<String>,
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// End every lock of mine
     #[arg(long)]
     all: bool,
+    /// Say nothing but errors and warnings
+    #[arg(short = 'q', long)]
+    quiet: bool,
     #[command(flatten)]
     root: RootArg,
 }
@@ -68,6 +71,10 @@ struct Batch<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    Ok(attempt(args, format)?.quiet(args.quiet, format))
+}
+
+fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
     let owner = args.owner.as_deref().filter(|owner| !owner.is_empty());
     let batch = owner.is_some() || args.all;
     match (&args.name, batch) {

@@ -31,14 +31,25 @@ pub(crate) struct Display<'a> {
     /// When something was last said, and how long it had been waited then.
     said: Option<Duration>,
     began_ms: u64,
+    /// Nothing is shown.
+    quiet: bool,
 }
 
 impl<'a> Display<'a> {
     pub(crate) fn new(lokt: &'a Lokt) -> Self {
-        Self { lokt, live: None, said: None, began_ms: lokt.now().monotonic_ms }
+        Self { lokt, live: None, said: None, began_ms: lokt.now().monotonic_ms, quiet: false }
+    }
+
+    /// The same for whoever asked for quiet.
+    pub(crate) fn quiet(mut self, quiet: bool) -> Self {
+        self.quiet = quiet;
+        self
     }
 
     pub(crate) fn show(&mut self, waiting: &Waiting<'_>) {
+        if self.quiet {
+            return;
+        }
         if *self.live.get_or_insert_with(|| stderr().is_terminal()) {
             say(&format!("{CLEAR}{}", self.fitting_line(waiting)));
         } else if self.said.is_none_or(|at| waiting.waited >= at + REMINDER) {
@@ -92,7 +103,8 @@ impl<'a> Display<'a> {
         let lease = left_ms.map(|ms| format!(" ({} left)", duration::show_seconds(seconds(ms)))).unwrap_or_default();
         // Where it is here, that goes without saying.
         let who = if hold.host == self.lokt.me().host { clean(&hold.owner) } else { owner_at(hold) };
-        let timeout = format!(", timeout {}", duration::show(waiting.left));
+        let timeout =
+            waiting.left.map_or(", no timeout".to_owned(), |left| format!(", timeout {}", duration::show(left)));
         let rest = columns.saturating_sub(width::of(&before) + state.len() + 1 + lease.len());
         // Whoever waits chose the timeout; whose lock it is they can't know.
         let who_columns = if lease.is_empty() { WHO_COLUMNS_MIN } else { width::of(&who) };
@@ -121,8 +133,7 @@ impl<'a> Display<'a> {
             }
             denial => refusal(Subject::Lock, name, denial, "", now),
         };
-        let (waited, left) = (duration::show(waiting.waited), duration::show(waiting.left));
-        format!("waiting for lock {}: {place}; {obstacle}; waited {waited}, giving up in {left}", quoted(name))
+        format!("waiting for lock {}: {place}; {obstacle}; {}", quoted(name), how_long(waiting))
     }
 
     /// Who holds it by now, and for how long: a waiter with others ahead looks only when it is their turn. On a terminal somebody looks.
@@ -142,6 +153,12 @@ impl<'a> Display<'a> {
         let line = self.lokt.queue(&LockName::new(name).ok()?).ok().filter(|_| self.live == Some(true))?;
         line.iter().position(|waiter| waiter.pulse.process.pid == me)
     }
+}
+
+/// `waited 2s, giving up in 58s`
+pub(super) fn how_long(waiting: &Waiting<'_>) -> String {
+    let left = waiting.left.map_or("no timeout".to_owned(), |left| format!("giving up in {}", duration::show(left)));
+    format!("waited {}, {left}", duration::show(waiting.waited))
 }
 
 /// What fits one line of the terminal: a longer one would scroll away instead of being replaced.

@@ -7,21 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lokt_core::denial::Holder;
-use lokt_core::guard::{Ended, Guard, Manners, OnLost, Outcome, RENEW_MS_MIN};
+use lokt_core::guard::{Guard, Manners, OnLost, Outcome, RENEW_MS_MIN};
 use lokt_core::ledger::claiming::Refused;
 use lokt_core::ledger::seq::Seq;
 
-use super::Notice;
 use super::boottime::BootTime;
 use super::kept::{Kept, Minded};
 use super::shell::Shell;
+use super::{Finished, Notice, drive, interrupted};
 use crate::error::Error;
 use crate::ledger::{ClaimEntry, ClaimTerms, Claimed, Claiming, Ledger, LockPatience, Releasing};
 use crate::locks::Said;
 use crate::sys::machine::{Linux, Machine};
 use crate::sys::signals::Inbox;
 use crate::sys::spawn::spawn;
-use crate::wait::Alarm as _;
 
 /// A claim under which a command can run. Dropped without running one, it is given back.
 pub struct ClaimGuard {
@@ -48,21 +47,20 @@ impl ClaimGuard {
         Self { held: Some(Held { ledger, node, token, ttl_sec, began_ms: claimed.at.boottime_ms, force }) }
     }
 
-    /// Runs `command` and gives the claim back when it has ended. Gives the code to exit with; an error is one of starting it.
+    /// Runs `command` and gives the claim back when it has ended. An error is one of starting it, unless it [had started](super::had_started).
     pub fn run(
         mut self,
         command: &mut Command,
         on_lost: OnLost,
         inbox: &mut Inbox,
         tell: &mut dyn FnMut(&Notice<'_>),
-    ) -> io::Result<u8> {
+    ) -> io::Result<Finished> {
         let Some(held) = &self.held else { unreachable!("it is run once") };
         command.env("LOKT_CLAIM_NODE", &held.node);
         command.env("LOKT_CLAIM_TOKEN", held.token.to_string());
         command.env("LOKT_LEDGER_DIR", held.ledger.path().parent().unwrap_or(held.ledger.path()));
-        // Whoever pressed Ctrl-C while the node was being claimed pressed it before there was a command to reach.
-        if inbox.went_off() {
-            return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
+        if let Some(finished) = interrupted(inbox) {
+            return Ok(finished);
         }
         let own_group = on_lost == OnLost::Stop;
         let machine: Arc<dyn Machine> = Arc::new(BootTime(Arc::new(Linux)));
@@ -76,7 +74,7 @@ impl ClaimGuard {
         let kept: Option<Box<dyn Kept>> = self.held.take().map(|held| Box::new(held) as _);
         let mut shell = Shell::new(machine, vec![kept], pid, own_group);
         shell.pass_foreground();
-        shell.drive(guard, inbox, tell)
+        drive(shell, guard, inbox, tell)
     }
 }
 

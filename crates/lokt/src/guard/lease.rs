@@ -7,16 +7,16 @@ use std::thread;
 use std::time::Duration;
 
 use lokt_core::denial::{Denial, Holder};
-use lokt_core::guard::{Ended, Guard, Manners, OnLost, Outcome, terminated_after_ms};
+use lokt_core::guard::{Guard, Manners, OnLost, Outcome, terminated_after_ms};
 use lokt_core::lease::policy::LeasePolicy;
 use lokt_core::lease::record::{HolderId, Record};
 use lokt_core::lease::session::Session;
 
-use super::Notice;
 use super::boottime::BootTime;
 use super::kept::{Kept, Minded};
 use super::lease_pulse::LeasePulse;
 use super::shell::Shell;
+use super::{Finished, Notice, drive, interrupted};
 use crate::error::Error;
 use crate::lease::commit::Deed;
 use crate::lease::{
@@ -26,7 +26,7 @@ use crate::locks::Said;
 use crate::sys::machine::Machine;
 use crate::sys::mortal;
 use crate::sys::signals::Inbox;
-use crate::wait::{Alarm as _, Patience};
+use crate::wait::Patience;
 
 /// A lease that can't be given back within this time is left to end by itself: without our process it counts as dead.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -109,22 +109,22 @@ impl LeaseGuard {
         &self.lease
     }
 
-    /// Runs `command` and gives the lease back when it has ended. Gives the code to exit with; an error is one of starting it. The
-    /// command is killed when this process ends, whyever it does. It runs only after its pid was recorded in the pulse.
+    /// Runs `command` and gives the lease back when it has ended. An error is one of starting it, unless
+    /// it [had started](super::had_started). The command is killed when this process ends, for any
+    /// reason. It runs only after its pid was recorded in the pulse.
     pub fn run(
         mut self,
         command: &mut Command,
         on_lost: OnLost,
         inbox: &mut Inbox,
         tell: &mut dyn FnMut(&Notice<'_>),
-    ) -> io::Result<u8> {
+    ) -> io::Result<Finished> {
         let Some(held) = &self.held else { unreachable!("it is run once") };
         command.env("LOKT_LEASE_WORKTREE", held.worktree.name().as_str());
         command.env("LOKT_LEASE_TOKEN", self.lease.token.to_string());
         command.env("LOKT_LEASE_REPO", held.worktree.repository().top());
-        // Whoever pressed Ctrl-C while the lease was being taken pressed it before there was a command to reach.
-        if inbox.went_off() {
-            return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
+        if let Some(finished) = interrupted(inbox) {
+            return Ok(finished);
         }
         let own_group = on_lost == OnLost::Stop;
         let machine: Arc<dyn Machine> = Arc::new(BootTime(Arc::clone(&held.worktree.repo.machine)));
@@ -140,7 +140,7 @@ impl LeaseGuard {
         let kept: Option<Box<dyn Kept>> = self.held.take().map(|held| Box::new(held) as _);
         let mut shell = Shell::new(machine, vec![kept], command.pid, own_group).waking_in_time();
         shell.pass_foreground();
-        shell.drive(guard, inbox, tell)
+        drive(shell, guard, inbox, tell)
     }
 }
 

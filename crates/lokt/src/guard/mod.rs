@@ -67,6 +67,47 @@ pub struct Habits {
     pub pass_pulse: bool,
 }
 
+/// A run that is over, with everything given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finished {
+    /// The code to exit with.
+    pub code: u8,
+    /// False: a signal came before the command was started.
+    pub started: bool,
+}
+
+/// Something went wrong when the command had been started.
+#[derive(Debug)]
+struct AfterStart(io::Error);
+
+impl std::fmt::Display for AfterStart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for AfterStart {}
+
+/// Had the command been started when this error of running it came up?
+pub fn had_started(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<AfterStart>())
+}
+
+/// Drives a command that was started to its end.
+fn drive(shell: Shell, machine: Guard, inbox: &mut Inbox, tell: &mut dyn FnMut(&Notice<'_>)) -> io::Result<Finished> {
+    let driven = shell.drive(machine, inbox, tell);
+    driven.map(|code| Finished { code, started: true }).map_err(|error| io::Error::other(AfterStart(error)))
+}
+
+/// Whoever pressed Ctrl-C while something was being taken pressed it before there was a command to reach.
+fn interrupted(inbox: &mut Inbox) -> Option<Finished> {
+    if !inbox.went_off() {
+        return None;
+    }
+    let signal = inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0);
+    Some(Finished { code: Ended::Signal(signal).code(), started: false })
+}
+
 /// What the user should know while the command runs. Whoever is told must return at once: the thread that tells is the one that
 /// renews, and that stops the command in time.
 #[derive(Debug)]
@@ -114,8 +155,9 @@ impl Guarded {
     }
 
     /// Runs `command` and gives the locks back when it has ended. Of the command only words and environment count; it runs in our directory
-    /// and with our descriptors. It runs only after its pid was recorded in each pulse; an error with a [`crate::NotRecorded`] in it says that this
-    /// failed. Gives the code to exit with; an error is one of starting it.
+    /// and with our descriptors. It runs only after its pid was recorded in each pulse; an error with a
+    /// [`crate::NotRecorded`] in it says that this failed. Other errors are of starting it, unless it
+    /// [had started](had_started).
     pub fn run(
         mut self,
         command: &mut Command,
@@ -123,13 +165,12 @@ impl Guarded {
         habits: Habits,
         inbox: &mut Inbox,
         tell: &mut dyn FnMut(&Notice<'_>),
-    ) -> io::Result<u8> {
+    ) -> io::Result<Finished> {
         self.describe(command);
         let own_group = habits.on_lost == OnLost::Stop;
         let pulses = self.inheritable(habits.pass_pulse)?;
-        // Whoever pressed Ctrl-C while the lock was being taken pressed it before there was a command to reach.
-        if inbox.went_off() {
-            return Ok(Ended::Signal(inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0)).code());
+        if let Some(finished) = interrupted(inbox) {
+            return Ok(finished);
         }
         let records = self.grasps.iter().flatten().filter_map(Grasp::record).collect::<io::Result<_>>()?;
         let pid = spawn(command, own_group, inbox.before(), records)?;
@@ -141,7 +182,7 @@ impl Guarded {
         let kept = std::mem::take(&mut self.grasps).into_iter().map(kept).collect();
         let mut shell = Shell::new(self.lokt.shared_machine(), kept, pid, own_group);
         shell.pass_foreground();
-        shell.drive(machine, inbox, tell)
+        drive(shell, machine, inbox, tell)
     }
 
     /// Tells the command under which holds it runs.

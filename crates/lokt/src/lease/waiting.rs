@@ -82,14 +82,16 @@ impl Worktree {
         patience: &mut Patience<'_>,
     ) -> Result<(Leasing, Option<Box<Links>>), Error> {
         let mut sight = Sight::default();
-        let Some(timeout) = patience.timeout else {
+        let timeout = patience.timeout;
+        if timeout.is_once() {
             return Ok(match self.attempt(session, terms, &mut sight, None)? {
                 Attempt::Granted(lease, links) => (Leasing::Granted(lease), Some(links)),
                 Attempt::Refused(refusal, _) => (Leasing::Denied(refusal), None),
             });
-        };
+        }
         let began = self.clock();
-        let left = || timeout.saturating_sub(self.clock().saturating_sub(began));
+        let waited = || self.clock().saturating_sub(began);
+        let left = || timeout.limit().saturating_sub(waited());
         let mut vigil = Vigil::default();
         loop {
             let Some(gate) = self.turn(&mut vigil, &left, patience)? else { return Ok((Leasing::Interrupted, None)) };
@@ -111,7 +113,8 @@ impl Worktree {
                 None if left.is_zero() => return Err(self.too_busy()),
                 refusal => {
                     if let (Some(refusal), Some(tell)) = (&refusal, patience.tell.as_mut()) {
-                        let (denial, waited) = (&refusal.denial, timeout.saturating_sub(left));
+                        let (denial, waited) = (&refusal.denial, waited());
+                        let left = timeout.left_after(waited);
                         tell(&Waiting { name: self.name.as_str(), denial, ahead: 0, waited, left });
                     }
                     let nap = Nap { most: left, refusal: refusal.as_deref() };

@@ -4,6 +4,7 @@
 //! it. So an expired claim is ended and the next one made with nobody in between, and a reap never ends a claim that was extended in
 //! the last moment. Whoever waits is woken by changes of the directory and by the end of what it waits for.
 
+use std::borrow::Cow;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ use lokt_core::ledger::lock_file::LockFile;
 use lokt_core::ledger::seq::Seq;
 
 use super::Ledger;
-use super::answers::{ClaimEntry, ClaimTerms, Claimed, Claiming, How, Reaped, Releasing};
+use super::answers::{ClaimEntry, ClaimTerms, Claimed, Claiming, How, LockPatience, Reaped, Releasing};
 use super::commit::{Compose, Need, Outcome, Piece, View};
 use crate::error::{Error, ErrorKind};
 use crate::locks::Said;
 use crate::sys::bell::sleep_on;
 use crate::sys::changes::Changes;
-use crate::wait::{Patience, Waiting};
+use crate::wait::{Patience, Timeout, Waiting};
 
 /// Who waits looks so often at what the kernel doesn't report: files in `locks`, another machine's events.
 const LOOK: Duration = Duration::from_secs(1);
@@ -52,16 +53,16 @@ impl Ledger {
         let mut odd = Vec::new();
         let ttl_sec = self.ttl_sec(terms.ttl_sec, &mut odd)?;
         let began_ms = self.now().monotonic_ms;
-        let timeout = patience.timeout.filter(|_| !terms.dry_run).unwrap_or_default();
+        let timeout = if terms.dry_run { Timeout::Once } else { patience.timeout };
         let mut told: Option<Duration> = None;
         loop {
             let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
-            let left = timeout.saturating_sub(waited);
+            let left = timeout.limit().saturating_sub(waited);
             self.is_still_here(None)?;
             // Before the look, so that whatever happens after it wakes us.
             let watch = if left.is_zero() { None } else { self.disk.changes("").ok() };
             let mut warnings = odd.clone();
-            let refused = match self.try_take(nodes, ttl_sec, terms, &mut warnings) {
+            let refused = match self.patient_for(timeout, left).try_take(nodes, ttl_sec, terms, &mut warnings) {
                 Ok(Ok(claimed)) => return Ok(Said { value: Claiming::Claimed(claimed), warnings }),
                 Ok(Err(refused)) => refused,
                 // Who waits goes on waiting: a busy ledger is nothing but another reason to.
@@ -73,7 +74,7 @@ impl Ledger {
                 let (node, refused) = first.unwrap_or_else(|| (String::new(), Refused::NoSuchNode));
                 return Ok(Said { value: Claiming::Denied { node, refused }, warnings });
             }
-            let wait = Wait { refused: &refused, waited, left, watch };
+            let wait = Wait { refused: &refused, waited, left, told: timeout.left_after(waited), watch };
             if told.is_none_or(|told| waited >= told + LOOK) {
                 wait.tell(patience);
                 told = Some(waited);
@@ -81,6 +82,16 @@ impl Ledger {
             if self.sleep(&wait, patience)? {
                 return Ok(Said { value: Claiming::Interrupted, warnings });
             }
+        }
+    }
+
+    /// The same ledger for one look: whoever said for how long to wait doesn't wait longer for another program's lock either.
+    fn patient_for(&self, timeout: Timeout, left: Duration) -> Cow<'_, Self> {
+        match timeout {
+            Timeout::After(_) if left < self.patience.timeout => {
+                Cow::Owned(self.clone().patient(LockPatience { timeout: left, ..self.patience }))
+            }
+            _ => Cow::Borrowed(self),
         }
     }
 
@@ -311,6 +322,8 @@ struct Wait<'w> {
     refused: &'w [(String, Refused)],
     waited: Duration,
     left: Duration,
+    /// The same for those who are told.
+    told: Option<Duration>,
     watch: Option<Changes>,
 }
 
@@ -322,7 +335,7 @@ impl Wait<'_> {
             _ => None,
         });
         if let (Some(tell), Some((name, denial))) = (patience.tell.as_mut(), held) {
-            tell(&Waiting { name, denial, ahead: 0, waited: self.waited, left: self.left });
+            tell(&Waiting { name, denial, ahead: 0, waited: self.waited, left: self.told });
         }
     }
 

@@ -72,7 +72,7 @@ enum Answer {
 fn ask_for(lokt: &Lokt, name: &str, patience: Duration, alarm: &mut dyn Alarm) -> Result<Answer, Error> {
     let name = LockName::new(name).expect("these are names of locks");
     let terms = Terms { ttl_sec: None, reason: None };
-    let mut patience = Patience { timeout: Some(patience), alarm: Some(alarm), tell: None };
+    let mut patience = Patience { timeout: patience.into(), alarm: Some(alarm), tell: None };
     match lokt.grasp(&[name], &terms, &Badges::default(), &mut patience).map(|said| said.value) {
         Ok(Grasped::All { grasps, .. }) => {
             for grasp in grasps {

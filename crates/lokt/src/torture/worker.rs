@@ -25,7 +25,7 @@ use crate::locks::Lokt;
 use crate::sys::arena::root_in;
 use crate::sys::herd::{die_with_the_parent, tell};
 use crate::sys::machine::{identity, monotonic_ns};
-use crate::wait::Patience;
+use crate::wait::{Patience, Timeout};
 
 /// What is fought for: half of them want the first.
 pub(super) const NAMES: [&str; 4] = ["hot", "cold-1", "cold-2", "cold-3"];
@@ -233,7 +233,11 @@ impl<'a> Worker<'a> {
         let mut in_line = |_: &crate::wait::Waiting<'_>| {
             told.borrow_mut().get_or_insert_with(|| self.tell(Deed::InLine { name: name.as_str().to_owned() }));
         };
-        let mut patience = Patience { timeout: visit.timeout, alarm: None, tell: Some(&mut in_line) };
+        let mut patience = Patience {
+            timeout: visit.timeout.map_or(Timeout::Once, Timeout::After),
+            alarm: None,
+            tell: Some(&mut in_line),
+        };
         let grasped = self.lokt.grasp(std::slice::from_ref(name), &terms, &Badges::default(), &mut patience);
         let in_line = told.into_inner().transpose()?;
         match grasped {

@@ -163,7 +163,7 @@ fn wait(stage: &mut Stage<'_>, timeout_sec: u64, frees: bool, goes_off: bool) ->
             drop(other.take());
         }
     };
-    let timeout = Some(Duration::from_secs(timeout_sec));
+    let timeout = Duration::from_secs(timeout_sec).into();
     let mut patience = Patience { timeout, alarm: Some(&mut alarm), tell: Some(&mut tell) };
     grasp(&stage.actor, &names(), &Terms::default(), &mut patience)
 }

@@ -31,7 +31,7 @@ fn sixteen_thieves_and_a_doctor_in_a_loop_give_no_token_twice() {
                     let main = repo.worktree(&name("main")).expect("it can be read").expect("it is there");
                     let own = LeaseTerms { policy, ..terms() };
                     for round in 0..ROUNDS {
-                        let mut patience = Patience { timeout: Some(Duration::from_secs(60)), ..Patience::default() };
+                        let mut patience = Patience { timeout: Duration::from_secs(60).into(), ..Patience::default() };
                         let said = main.acquire(&session(number), &own, &mut patience).expect("it can be asked");
                         let Leasing::Granted(lease) = said.value else { panic!("a minute is long enough") };
                         tokens.lock().expect("nobody panicked").push(lease.token.get());

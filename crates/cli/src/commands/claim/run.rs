@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use lokt::ledger::{ClaimTerms, Claiming};
 use lokt::sys::machine::{Linux, Machine as _};
-use lokt::{ClaimGuard, Notice, OnLost, Warning};
+use lokt::{ClaimGuard, Notice, OnLost, Timeout, Warning};
 
-use super::super::guard::{Speaker, WhenLost, cant_run, what_follows};
+use super::super::guard::{Speaker, WhenLost, what_follows};
 use super::super::ledger::place::Place;
+use super::super::runner::{Ran, Runner};
 use super::super::waiting::{inbox, interrupted_at};
 use super::denied;
 use super::holder::{claimant, until};
 use super::take::claim;
 use crate::args::{lease_seconds, parse_timeout, parse_ttl, waiting_time};
 use crate::context;
-use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
 use crate::show::{clean, quoted};
 
@@ -43,12 +43,18 @@ pub(crate) struct Args {
     /// Wait for it, for at most 10 minutes
     #[arg(long)]
     wait: bool,
-    /// Wait for it, for at most this long
+    /// Wait for it, for at most this long; 0 tries once, `never` waits without a limit
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Duration>,
+    timeout: Option<Timeout>,
     /// What to do when the claim is lost while the command runs
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_lost: WhenLost,
+    /// Exit with this code instead of 2 if the node can't be had; otherwise `LOKT_EXIT_CONFLICT`
+    #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
+    conflict_exit_code: Option<u8>,
+    /// Say nothing but errors and warnings: a refusal is in the exit code
+    #[arg(short = 'q', long)]
+    quiet: bool,
     /// Claim it although events are missing or damaged, which may be claims
     #[arg(long)]
     force: bool,
@@ -58,21 +64,27 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    Ok(Runner::run(args.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
+}
+
+fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
     let me = context::whoever(args.owner.as_deref())?;
     let owner = me.owner.clone();
     let ledger = args.place.open_as(me)?;
     let mut inbox = inbox()?;
     let terms = ClaimTerms { ttl_sec: lease_seconds(args.ttl), only_new: true, force: args.force, dry_run: false };
     let timeout = waiting_time(args.wait, args.timeout);
-    let said = claim(&ledger, std::slice::from_ref(&args.node), &terms, timeout, Some(&mut inbox))?;
+    let said = claim(&ledger, std::slice::from_ref(&args.node), &terms, timeout, args.quiet, Some(&mut inbox))?;
     let claimed = match said.value {
         Claiming::Claimed(claimed) => claimed,
         Claiming::Denied { node, refused } => {
-            return Ok(denied::report(&node, &owner, &refused, format).warnings(said.warnings));
+            let report = denied::report(&node, &owner, &refused, runner.format);
+            return Ok(Ran::NotStarted(report.warnings(said.warnings)));
         }
         Claiming::Interrupted => {
             let signal = inbox.ended_by().unwrap_or(0);
-            return Ok(interrupted_at("node", &args.node, signal, format).warnings(said.warnings));
+            let report = interrupted_at("node", &args.node, signal, runner.format);
+            return Ok(Ran::NotStarted(report.warnings(said.warnings)));
         }
     };
     for warning in said.warnings {
@@ -83,10 +95,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let mut speaker = Speaker::default();
     let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(notice, on_lost)));
     let guard = ClaimGuard::new(ledger, &claimed, args.force);
-    match guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell) {
-        Ok(code) => Ok(Report::new(Exit::of_command(code, &inbox))),
-        Err(error) => Err(cant_run(&args.command, &error, "claim")),
-    }
+    let finished = guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell);
+    runner.ran(finished, &inbox, &args.command, "claim")
 }
 
 fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {

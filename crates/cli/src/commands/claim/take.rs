@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lokt::ledger::{ClaimTerms, Claiming, Ledger};
-use lokt::{Inbox, Patience, Said, Waiting};
+use lokt::{Inbox, Patience, Said, Timeout, Waiting};
 
 use super::super::ledger::place::Place;
 use super::super::waiting::{inbox, interrupted_at};
@@ -38,18 +38,25 @@ pub(crate) struct Args {
     /// Wait for it, for at most 10 minutes
     #[arg(long)]
     wait: bool,
-    /// Wait for it, for at most this long
+    /// Wait for it, for at most this long; 0 tries once, `never` waits without a limit
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Duration>,
+    timeout: Option<Timeout>,
     /// Claim it although events are missing or damaged, which may be claims
     #[arg(long)]
     force: bool,
     /// Say what would be done, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Say nothing but errors and warnings: a refusal is in the exit code
+    #[arg(short = 'q', long)]
+    quiet: bool,
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    Ok(attempt(args, format)?.quiet(args.quiet, format))
+}
+
+fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
     if args.nodes.len() > 1 && !args.any {
         return Err(Failure::usage(format!("one node, not {}", args.nodes.len()))
             .hint("`--any` claims the first of them that is free"));
@@ -60,9 +67,9 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let (ttl_sec, only_new) = (lease_seconds(args.ttl), false);
     let terms = ClaimTerms { ttl_sec, only_new, force: args.force, dry_run: args.dry_run };
     // Whoever only wants to know doesn't wait.
-    let timeout = waiting_time(args.wait, args.timeout).filter(|_| !args.dry_run);
-    let mut inbox = timeout.map(|_| inbox()).transpose()?;
-    let said = claim(&ledger, &args.nodes, &terms, timeout, inbox.as_mut())?;
+    let timeout = if args.dry_run { Timeout::Once } else { waiting_time(args.wait, args.timeout) };
+    let mut inbox = (!timeout.is_once()).then(inbox).transpose()?;
+    let said = claim(&ledger, &args.nodes, &terms, timeout, args.quiet, inbox.as_mut())?;
     let report = match said.value {
         Claiming::Claimed(claimed) => answer::report(&claimed, false, args.dry_run, format),
         Claiming::Denied { node, refused } => denied::report(&node, &owner, &refused, format),
@@ -79,12 +86,13 @@ pub(super) fn claim(
     ledger: &Ledger,
     nodes: &[String],
     terms: &ClaimTerms,
-    timeout: Option<Duration>,
+    timeout: Timeout,
+    quiet: bool,
     inbox: Option<&mut Inbox>,
 ) -> Result<Said<Claiming>, Failure> {
     let mut display = Display::new();
     let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
     let alarm = inbox.map(|inbox| inbox as _);
-    let mut patience = Patience { timeout, alarm, tell: Some(&mut tell) };
+    let mut patience = Patience { timeout, alarm, tell: (!quiet).then_some(&mut tell as _) };
     Ok(ledger.take(nodes, terms, &mut patience)?)
 }

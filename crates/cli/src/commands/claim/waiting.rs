@@ -4,9 +4,9 @@ use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
 use lokt::sys::machine::{Linux, Machine as _};
-use lokt::{Denial, Waiting, duration};
+use lokt::{Denial, Waiting};
 
-use super::super::waiting::{CLEAR, fitting};
+use super::super::waiting::{CLEAR, fitting, how_long};
 use super::holder::{claimant, until};
 use crate::report::say;
 use crate::show::quoted;
@@ -51,7 +51,6 @@ fn line(waiting: &Waiting<'_>) -> String {
         Denial::Held(holder) => format!("claimed by {} {}", claimant(&holder.hold), until(holder, Linux.now().wall)),
         denial => denial.code().to_owned(),
     };
-    let (waited, left) = (duration::show(waiting.waited), duration::show(waiting.left));
     let node = quoted(waiting.name);
-    format!("waiting for node {node}: {obstacle}; waited {waited}, giving up in {left}")
+    format!("waiting for node {node}: {obstacle}; {}", how_long(waiting))
 }

@@ -8,12 +8,12 @@ use clap::ValueEnum;
 use lokt::sys::machine::{Linux, Machine as _};
 use lokt::{LeaseGuard, LeaseGuarding, Notice, OnLost, Patience, Waiting, Warning};
 
-use super::super::guard::{Speaker, cant_run, what_follows};
+use super::super::guard::{Speaker, what_follows};
+use super::super::runner::{Ran, Runner};
 use super::super::waiting::{inbox, interrupted_at};
 use super::denied::{self, Asked, Question};
 use super::waiting::Display;
 use super::wish::Wish;
-use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
 use crate::show::{clean, holder_line, quoted};
 
@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// What to do when the lease is lost while the command runs
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_lost: WhenLost,
+    /// Exit with this code instead of 2 if the lease can't be had; otherwise `LOKT_EXIT_CONFLICT`
+    #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
+    conflict_exit_code: Option<u8>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -62,6 +65,10 @@ impl From<WhenLost> for OnLost {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
+    Ok(Runner::run(args.wish.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
+}
+
+fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
     let asker = args.wish.runner()?;
     let (worktree, session_id) = (asker.worktree, asker.session.id.clone());
     let mut inbox = inbox()?;
@@ -69,7 +76,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let began_ms = Linux.now().monotonic_ms;
     let mut display = Display::new(&worktree);
     let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
-    let mut patience = Patience { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
+    let mut patience =
+        Patience { timeout, alarm: Some(&mut inbox), tell: (!args.wish.quiet).then_some(&mut tell as _) };
     let said = LeaseGuard::acquire(&worktree, asker.session, asker.policy, asker.purpose, &mut patience)?;
     drop(display);
     let guard = match said.value {
@@ -81,14 +89,15 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
                 asked: Asked::Take,
                 words: &args.wish.words(),
                 session_id: Some(&session_id),
-                waited: timeout.map(|_| Duration::from_millis(waited_ms)),
+                waited: (!timeout.is_once()).then(|| Duration::from_millis(waited_ms)),
             };
-            return Ok(denied::report(&question, &refused, format).warnings(said.warnings));
+            let report = denied::report(&question, &refused, runner.format);
+            return Ok(Ran::NotStarted(report.warnings(said.warnings)));
         }
         LeaseGuarding::Interrupted => {
             let signal = inbox.ended_by().unwrap_or(0);
-            let report = interrupted_at("worktree", worktree.name().as_str(), signal, format);
-            return Ok(report.warnings(said.warnings));
+            let report = interrupted_at("worktree", worktree.name().as_str(), signal, runner.format);
+            return Ok(Ran::NotStarted(report.warnings(said.warnings)));
         }
     };
     for warning in said.warnings {
@@ -98,10 +107,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let (program, rest) = args.command.split_first().expect("the parser wants a command");
     let on_lost = args.on_lost.into();
     let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(notice, on_lost)));
-    match guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell) {
-        Ok(code) => Ok(Report::new(Exit::of_command(code, &inbox))),
-        Err(error) => Err(cant_run(&args.command, &error, "lease")),
-    }
+    let finished = guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell);
+    runner.ran(finished, &inbox, &args.command, "lease")
 }
 
 fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lokt::lease::{Bearer, Leasing, Taking};
 use lokt::sys::machine::{Linux, Machine as _};
-use lokt::{Inbox, Patience, Said, Waiting};
+use lokt::{Inbox, Patience, Said, Timeout, Waiting};
 
 use super::super::waiting::{inbox, interrupted_at};
 use super::answer;
@@ -17,9 +17,9 @@ use crate::report::{Failure, Format, Report};
 pub(super) fn run(wish: &Wish, taking: Taking, format: Format) -> Result<Report, Failure> {
     let asker = wish.asker()?;
     let timeout = wish.timeout();
-    let mut inbox = timeout.map(|_| inbox()).transpose()?;
+    let mut inbox = (!timeout.is_once()).then(inbox).transpose()?;
     let began_ms = Linux.now().monotonic_ms;
-    let said = ask(&asker, taking, None, timeout, inbox.as_mut())?;
+    let said = ask(&asker, taking, None, timeout, wish.quiet, inbox.as_mut())?;
     let words = wish.words();
     let report = match said.value {
         Leasing::Granted(lease) => answer::granted(&asker, &lease, &words, format),
@@ -30,7 +30,7 @@ pub(super) fn run(wish: &Wish, taking: Taking, format: Format) -> Result<Report,
                 asked: if taking == Taking::Over { Asked::Steal } else { Asked::Take },
                 words: &words,
                 session_id: Some(&asker.session.id),
-                waited: timeout.map(|_| Duration::from_millis(waited_ms)),
+                waited: (!timeout.is_once()).then(|| Duration::from_millis(waited_ms)),
             };
             denied::report(&question, &refused, format)
         }
@@ -39,7 +39,7 @@ pub(super) fn run(wish: &Wish, taking: Taking, format: Format) -> Result<Report,
             interrupted_at("worktree", asker.worktree.name().as_str(), signal, format)
         }
     };
-    Ok(report.warnings(said.warnings))
+    Ok(report.warnings(said.warnings).quiet(wish.quiet, format))
 }
 
 /// Asks for the lease, for as long as `timeout` says.
@@ -47,12 +47,13 @@ pub(super) fn ask(
     asker: &Asker,
     taking: Taking,
     bearer: Option<Bearer>,
-    timeout: Option<Duration>,
+    timeout: Timeout,
+    quiet: bool,
     inbox: Option<&mut Inbox>,
 ) -> Result<Said<Leasing>, Failure> {
     let mut display = Display::new(&asker.worktree);
     let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
     let alarm = inbox.map(|inbox| inbox as _);
-    let mut patience = Patience { timeout, alarm, tell: Some(&mut tell) };
+    let mut patience = Patience { timeout, alarm, tell: (!quiet).then_some(&mut tell as _) };
     Ok(asker.worktree.acquire(&asker.session, &asker.terms(taking, bearer), &mut patience)?)
 }

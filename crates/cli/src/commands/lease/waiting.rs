@@ -3,10 +3,10 @@
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
+use lokt::Waiting;
 use lokt::lease::{LeaseState, LeaseStatus, Worktree};
-use lokt::{Waiting, duration};
 
-use super::super::waiting::{CLEAR, fitting};
+use super::super::waiting::{CLEAR, fitting, how_long};
 use super::holder::{holder, span, token};
 use crate::report::say;
 use crate::show::quoted;
@@ -41,9 +41,8 @@ impl<'a> Display<'a> {
     fn line(&self, waiting: &Waiting<'_>) -> String {
         // Who has it by now.
         let obstacle = self.worktree.status(None).map_or_else(|_| "unknown".to_owned(), |status| obstacle(&status));
-        let (waited, left) = (duration::show(waiting.waited), duration::show(waiting.left));
         let name = quoted(self.worktree.name().as_str());
-        format!("waiting for worktree {name}: {obstacle}; waited {waited}, giving up in {left}")
+        format!("waiting for worktree {name}: {obstacle}; {}", how_long(waiting))
     }
 }
 

@@ -1,10 +1,9 @@
 //! How a lease is asked for: the flags of `acquire`, `steal` and `run`, and what they come to.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use lokt::lease::{Bearer, LeaseTerms, Taking, Worktree, session_file};
-use lokt::{LeasePolicy, PolicyWish, Session};
+use lokt::{LeasePolicy, PolicyWish, Session, Timeout};
 
 use super::place::Place;
 use super::who::Who;
@@ -21,9 +20,12 @@ pub(crate) struct Wish {
     /// Wait for it, for at most 10 minutes
     #[arg(long)]
     wait: bool,
-    /// Wait for it, for at most this long
+    /// Wait for it, for at most this long; 0 tries once, `never` waits without a limit
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Duration>,
+    timeout: Option<Timeout>,
+    /// Say nothing but errors and warnings: a refusal is in the exit code
+    #[arg(short = 'q', long)]
+    pub(super) quiet: bool,
     /// How long it lasts without renewals: 30s, or as the repository says
     #[arg(long, value_name = "DURATION", value_parser = parse_millis, allow_hyphen_values = true)]
     lease: Option<u64>,
@@ -68,7 +70,7 @@ impl Asker {
 
 impl Wish {
     /// How long to wait, if at all.
-    pub(crate) fn timeout(&self) -> Option<Duration> {
+    pub(crate) fn timeout(&self) -> Timeout {
         waiting_time(self.wait, self.timeout)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use lokt::ledger::{AppendTerms, Appended, Appending, Ledger, LockPatience, Unmet};
-use lokt::{Denial, Seq};
+use lokt::{Denial, Seq, Timeout};
 use serde::Serialize;
 
 use super::super::claim::holder::{claimant, expired_ago};
@@ -45,9 +45,9 @@ pub(crate) struct Args {
     /// Carry a digest of all events before it
     #[arg(long)]
     chain: bool,
-    /// Wait for another program's lock for at most this long (5s)
+    /// Wait for another program's lock for at most this long (5s); 0 looks once, `never` waits without a limit
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Duration>,
+    timeout: Option<Timeout>,
     /// Look for it this often (10ms)
     #[arg(long, value_name = "DURATION", value_parser = parse_poll, allow_hyphen_values = true)]
     poll: Option<Duration>,
@@ -83,7 +83,7 @@ struct Mismatch<'a> {
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let source = Source::chosen(args.event.as_deref(), args.file.as_deref())?;
     let patience = LockPatience::default();
-    let timeout = args.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(patience.timeout);
+    let timeout = args.timeout.map_or(patience.timeout, Timeout::limit);
     let ledger = args.place.open()?.patient(LockPatience { timeout, poll: args.poll.unwrap_or(patience.poll) });
     let drafts = source.drafts(&ledger)?;
     if args.id.is_some() && drafts.len() > 1 {
