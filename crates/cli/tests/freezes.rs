@@ -521,7 +521,9 @@ fn a_lock_that_is_held_and_frozen_is_shown_as_both() {
     root.run("alice", "status build").exits(0, "it is held").says("\nfrozen:   by ops@", "and by whom it is frozen");
     let json = root.run("alice", "status build --json").exits(0, "it is held").json();
     assert_eq!((&json["frozen"], &json["freeze_owner"]), (&json!(true), &json!("ops")), "in JSON too");
-    let said = root.run("alice", "why build").exits(0, "a refresh is granted");
+    let said = root.run("alice", "why build").exits(2, "a guard would be refused");
+    said.says("  guard: would be refused (exit code 2)\n  lock:  would refresh it\n", "what a refresh doesn't show");
+    let said = root.run("alice", "why build --for lock").exits(0, "a refresh is granted");
     said.says("a guard would be refused, because it is frozen", "what a refresh doesn't show")
         .says("Ask ops@", "and who can end it");
     root.run("ops", "unfreeze build").exits(0, "it is theirs");

@@ -1,8 +1,9 @@
-//! `lokt why`: the evidence, the next command, and the same verdict as `lock`.
+//! `lokt why`: the evidence, the next command, and the same verdict as `guard` and `lock`.
 
 use serde_json::{Value, json};
 
-use crate::common::{Pulse, Root, Sleeper, alive, elsewhere, eventually, go_lease, go_record, host, make_old};
+use crate::common::guards::Guard;
+use crate::common::{LOKT, Pulse, Root, Sleeper, alive, elsewhere, eventually, go_lease, go_record, host, make_old};
 
 #[test]
 fn a_free_name_is_free() {
@@ -13,6 +14,7 @@ fn a_free_name_is_free() {
     let said = root.run("b", "why build --json").exits(0, "lock would succeed");
     let free = json!({
         "name": "build", "status": "free", "would": "acquire", "waiters": 0, "reasons": [], "suggestions": [],
+        "guard": {"would": "acquire", "exit_code": 0}, "lock": {"would": "acquire", "exit_code": 0},
     });
     assert_eq!(said.json(), free, "free in JSON");
     root.run("a", "lock other").exits(0, "it is free");
@@ -53,7 +55,11 @@ fn a_held_name_in_json() {
     let root = Root::used();
     root.put_record("build", &alive(go_lease("build", "a", 600, 300)));
     let said = root.run("b", "why build --json").exits(2, "lock would be refused");
-    assert_eq!(said.members(), ["name", "status", "would", "code", "waiters", "reasons", "suggestions"], "the members");
+    assert_eq!(
+        said.members(),
+        ["name", "status", "would", "code", "guard", "lock", "waiters", "reasons", "suggestions"],
+        "the members"
+    );
     let json = said.json();
     assert_eq!((&json["status"], &json["would"]), (&json!("blocked"), &json!("deny")), "the verdict");
     assert_eq!(json["code"], "E_LOCK_CONFLICT", "the code is stable");
@@ -237,7 +243,7 @@ fn why_agrees_with_lock_about_everything() {
     for (what, make) in situations() {
         let root = Root::used();
         make(&root);
-        let why = root.run("b", "why build --json");
+        let why = root.run("b", "why build --json --for lock");
         if what == "a young empty file" {
             // It may be old by now.
             make(&root);
@@ -245,12 +251,60 @@ fn why_agrees_with_lock_about_everything() {
         let lock = root.run("b", "lock build --json");
         assert_eq!(why.code, lock.code, "why and lock agree about {what}{why}{lock}");
         let (why, lock) = (why.json(), lock.json());
+        assert_eq!(why["lock"]["would"], why["would"], "what why says about lock: {what}");
         match why["would"].as_str() {
             Some("acquire") => assert_eq!(lock["refreshed"], false, "lock acquires where why says so: {what}"),
             Some("refresh") => assert_eq!(lock["refreshed"], true, "lock refreshes where why says so: {what}"),
             _ => assert_eq!(lock["code"], why["code"], "lock refuses for the reason that why gives: {what}"),
         }
     }
+}
+
+#[test]
+fn why_agrees_with_guard_about_everything() {
+    for (what, make) in situations() {
+        let root = Root::used();
+        make(&root);
+        let why = root.run("b", "why build --json");
+        assert_eq!(root.run("b", "why build --for guard").code, why.code, "guard is what is asked about: {what}");
+        if what == "a young empty file" {
+            // It may be old by now.
+            make(&root);
+        }
+        let guard = root.run("b", "guard build -- true");
+        assert_eq!(why.code, guard.code, "why and guard agree about {what}{why}{guard}");
+        let json = why.json();
+        if json["status"] == "error" {
+            continue;
+        }
+        assert_eq!(json["guard"]["exit_code"], guard.code, "in JSON too: {what}{why}");
+        assert_eq!(json["guard"]["would"] == "deny", guard.stderr.contains("lokt: not run"), "{what}{why}{guard}");
+    }
+}
+
+#[test]
+fn a_guard_of_the_same_owner_keeps_a_guard_out_and_why_says_so() {
+    let root = Root::new();
+    let mut guard = Guard::start(&root, "a", "build");
+    let said = root.run("a", "why build").exits(2, "a hook that asks why must not let a second one in");
+    assert!(said.stdout.starts_with("Lock \"build\" is BLOCKED:\n"), "as guard would be{said}");
+    said.says("  guard: would be refused (exit code 2)\n  lock:  would refresh it\n", "both are said");
+    root.run("a", "guard build -- true").exits(2, "and guard does");
+    let said = root.run("a", "why build --for lock").exits(0, "lock would join it");
+    said.says("  guard: would be refused (exit code 2)\n", "both are said");
+    let json = root.run("a", "why build --json").exits(2, "guard would be refused").json();
+    let deny = json!({"would": "deny", "code": "E_LOCK_CONFLICT", "exit_code": 2});
+    assert_eq!((&json["guard"], &json["lock"]), (&deny, &json!({"would": "refresh", "exit_code": 0})), "{json}");
+    let same = format!("{LOKT} why build > seen; echo $? > code; {LOKT} guard build -- true; echo $? >> code");
+    guard.does(&same);
+    let seen = |name: &str| std::fs::read_to_string(root.outside().join(name)).expect("the command wrote it");
+    assert_eq!(seen("code"), "0\n0\n", "whoever runs under it may run under it again: {}", seen("seen"));
+    assert!(seen("seen").contains("guard: would run at once, inside the guard that you run under"), "{}", seen("seen"));
+    guard.exit(0).exits(0, "it ends as told");
+    root.run("a", "lock build").exits(0, "it is free");
+    let json = root.run("a", "why build --json").exits(0, "a's own lock keeps no guard of a's out").json();
+    assert_eq!(json["guard"]["would"], "join", "{json}");
+    root.run("a", "guard build -- true").exits(0, "as it does");
 }
 
 #[test]
@@ -366,11 +420,11 @@ fn what_unlock_would_leave_behind_is_said() {
     let (root, sleeper) = (Root::new(), Sleeper::new());
     let pid = sleeper.pid();
     root.run("a", &format!("lock build --bind {pid}")).exits(0, "it is free");
-    let said = root.run("a", "why build").exits(0, "it is a's");
+    let said = root.run("a", "why build --for lock").exits(0, "it is a's");
     said.says("  - lokt lock build  (joins it", "a plain lock changes what ends it")
         .says("  - lokt unlock build  (ends it)\n", "there is one part");
     root.run("a", "lock build").exits(0, "a joins it");
-    let said = root.run("a", "why build").exits(0, "it is a's");
+    let said = root.run("a", "why build --for lock").exits(0, "it is a's");
     said.says(&format!("(ends your part; process {pid} still holds it)\n"), "there are two parts");
     root.run("a", "unlock build").exits(0, "its part ends").notes("still holds it", "as was said");
 }

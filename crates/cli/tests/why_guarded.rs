@@ -161,14 +161,14 @@ fn every_process_that_keeps_an_orphan_is_named() {
 fn ones_own_orphan_is_not_said_to_end_with_a_dead_process() {
     let root = Root::new();
     let mut guard = Job::holding(&root, "a", "build");
-    let own = root.run("a", "why build").exits(0, "lock would join it");
+    let own = root.run("a", "why build --for lock").exits(0, "lock would join it");
     own.says(&format!("until process {} ends and you unlock it)", guard.0.id()), "its guard lives")
         .says("  - lokt unlock --force build  (takes it away from under its command)\n", "a plain unlock is refused")
         .says("  - lokt guard build --wait -- COMMAND  (waits until that process ends", "a second guard must wait");
     root.run("a", "unlock build").exits(4, "it is refused indeed");
     guard.kill_guard();
     eventually("it is an orphan", || why(&root, "build")["reasons"][0]["liveness"] == "orphan");
-    let own = root.run("a", "why build").exits(0, "lock would join it");
+    let own = root.run("a", "why build --for lock").exits(0, "lock would join it");
     own.says("until its command ends and you unlock it)", "its guard is gone")
         .says("    Kept by: sleep (pid ", "by what");
     root.run("a", "status build").exits(0, "it is held").says("when what its guard left running ends (no TTL)", "end");
@@ -256,7 +256,7 @@ fn two_nested_guards_in_opposite_order_are_named_as_a_cycle() {
             .says(&format!("  - {kill}\n"), "what ends it");
     }
     // Those in it are told, too.
-    let own = root.run("alice", "why a --json").exits(0, "lock would join it").json();
+    let own = root.run("alice", "why a --json --for lock").exits(0, "lock would join it").json();
     assert!(reason_of(&own, "deadlock").is_some(), "it is alice's, and she should know: {own}");
 
     let pid = alices.as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);

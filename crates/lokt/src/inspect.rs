@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use lokt_core::badges::Badges;
 use lokt_core::decide::{Cause, Decision, Intent, Policy, Terms, decide};
 use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::{Fence, Hold, LockId, PartKind};
@@ -12,6 +13,7 @@ use lokt_core::pulse::ProcessRef;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::locks::Lokt;
 use crate::parallel;
+use crate::store::ask::Ask;
 use crate::store::freezes::{FREEZES_DIR, Frozen, freeze_path};
 use crate::store::line::{LINE_DIR, Waiter};
 use crate::store::slot::{Depth, Found, Stored, held_if_unreadable};
@@ -57,13 +59,28 @@ pub struct KnownNames {
     pub awaited: Vec<LockName>,
 }
 
-/// What `lock` would say, and why.
+/// What `guard` would come to.
+#[derive(Debug)]
+pub enum GuardOutlook {
+    /// It would get a hold of its own.
+    Acquires,
+    /// It would join what the same owner took with `lock`.
+    Joins,
+    /// It would run at once, inside the hold that the caller runs under.
+    Inside,
+    /// It would be refused.
+    Denied(Denial),
+}
+
+/// What `lock` and `guard` would say, and why.
 #[derive(Debug)]
 pub struct Outlook {
-    /// What it would do: `None` is a grant.
+    /// What `lock` would do: `None` is a grant.
     pub denial: Option<Denial>,
-    /// It would refresh or join an existing hold.
+    /// `lock` would refresh or join an existing hold.
     pub refreshes: bool,
+    /// What `guard` would do.
+    pub guard: GuardOutlook,
     /// What is stored.
     pub entry: Option<Entry>,
     /// A freeze over the name: who, or why it can't be read.
@@ -167,14 +184,26 @@ impl Lokt {
         }
     }
 
-    /// What `lock` would say to this owner now, with the evidence. Changes nothing.
+    /// What `lock` and `guard` would say to this owner now, with the evidence. Changes nothing.
     pub fn outlook(&self, name: &LockName) -> Result<Outlook, Error> {
+        self.outlook_inside(name, &Badges::default())
+    }
+
+    /// The same for somebody who runs under these holds.
+    pub fn outlook_inside(&self, name: &LockName, inside: &Badges) -> Result<Outlook, Error> {
         let now = self.machine().now();
         let view = self.store().view(name, &now, Depth::Line, None)?.readable(name, Kind::Lock)?;
         let id = LockId::default();
         let token = Fence::new(1).expect("one is a token");
-        let decision =
-            decide(&Intent::Lock(Terms::default()), view.facts(now, &id, token, None), self.me(), &Policy::NAMED);
+        let would = |intent: &Intent| decide(intent, view.facts(now, &id, token, None), self.me(), &Policy::NAMED);
+        let guard = Ask::guard(name, Terms::default(), self.me(), inside.of(name).cloned());
+        let guard = match would(&guard.intent_now(token)) {
+            Decision::Deny(denial) => GuardOutlook::Denied(denial),
+            Decision::Commit { cause: Cause::Renew, .. } => GuardOutlook::Joins,
+            Decision::Commit { .. } => GuardOutlook::Acquires,
+            Decision::Inside => GuardOutlook::Inside,
+        };
+        let decision = would(&Intent::Lock(Terms::default()));
         let (denial, refreshes) = match decision {
             Decision::Deny(denial) => (Some(denial), false),
             Decision::Commit { cause, .. } => (None, cause == Cause::Renew),
@@ -182,7 +211,7 @@ impl Lokt {
         };
         let frozen = view.frozen.map(Frozen::known);
         let entry = entry_of(name.to_string(), false, view.found, view.line.waiters.len());
-        Ok(Outlook { denial, refreshes, entry, frozen, line: view.line.waiters })
+        Ok(Outlook { denial, refreshes, guard, entry, frozen, line: view.line.waiters })
     }
 }
 

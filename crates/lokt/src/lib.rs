@@ -52,7 +52,7 @@ pub use fence::{Fenced, Publishing};
 pub use freeze::{Drained, Freezing, FrozenNow};
 pub use guard::{ClaimGuard, Finished, Guarded, Guarding, Habits, LeaseGuard, LeaseGuarding, Notice, had_started};
 pub use held::{Held, Lost, NotAcquired, NotReleased, Request};
-pub use inspect::{Entry, EntryState, KnownNames, Outlook, living_parts};
+pub use inspect::{Entry, EntryState, GuardOutlook, KnownNames, Outlook, living_parts};
 pub use locks::{Condition, End, Ended, Grant, Granted, Lokt, Pruned, Refusal, Said, Swept};
 pub use lokt_core::audit::{EVENTS, Event, Filter, LINE_BYTES_MAX, Line};
 pub use lokt_core::badges::Badges;

@@ -1,11 +1,14 @@
-//! `lokt why`: what `lock` would do, with the evidence and the next command. Changes nothing.
+//! `lokt why`: what `guard` and `lock` would do, with the evidence and the next command. Changes nothing.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use clap::ValueEnum;
 use jiff::Timestamp;
 use lokt::time::show_wall_seconds;
-use lokt::{Denial, Entry, EntryState, Hold, Holder, Link, Liveness, LockName, Lokt, Outlook, PartKind, duration};
+use lokt::{
+    Denial, Entry, EntryState, GuardOutlook, Hold, Holder, Link, Liveness, LockName, Lokt, Outlook, PartKind, duration,
+};
 use serde::Serialize;
 
 use super::queue::{InLine, in_line, waits};
@@ -17,13 +20,76 @@ use crate::paint::{self, tag};
 use crate::report::{Failure, Format, Report};
 use crate::show::{age, clean, owner_at, quoted, reason, seconds, until};
 
-/// Explain what `lock` would do, with the evidence and the next command
+/// Explain what `guard` and `lock` would do, with the evidence and the next command
 #[derive(clap::Parser)]
+#[command(
+    after_help = "The exit code is that of `lokt guard NAME -- true`; with `--for lock`, that of `lokt lock NAME`."
+)]
 pub(crate) struct Args {
     /// The lock's name
     name: String,
+    /// Exit as this command would
+    #[arg(long = "for", value_name = "COMMAND", value_enum, default_value_t)]
+    asks: Asks,
     #[command(flatten)]
     root: RootArg,
+}
+
+/// `--for`
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Asks {
+    /// `lokt guard NAME -- COMMAND`
+    #[default]
+    Guard,
+    /// `lokt lock NAME`
+    Lock,
+}
+
+/// What one of them would do.
+#[derive(Serialize)]
+struct Would {
+    /// `acquire` or `deny`; of `lock` also `refresh`; of `guard` also `join` and `inside`.
+    would: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    exit_code: u8,
+    #[serde(skip)]
+    exit: Exit,
+}
+
+impl Would {
+    fn new(would: &'static str, denial: Option<&Denial>) -> Self {
+        let exit = denial.map_or(Exit::Done, Exit::of_denial);
+        Self { would, code: denial.map(Denial::code), exit_code: exit.code(), exit }
+    }
+
+    fn guard(outlook: &Outlook) -> Self {
+        match &outlook.guard {
+            GuardOutlook::Acquires => Self::new("acquire", None),
+            GuardOutlook::Joins => Self::new("join", None),
+            GuardOutlook::Inside => Self::new("inside", None),
+            GuardOutlook::Denied(denial) => Self::new("deny", Some(denial)),
+        }
+    }
+
+    fn lock(outlook: &Outlook) -> Self {
+        match (&outlook.denial, outlook.refreshes) {
+            (Some(denial), _) => Self::new("deny", Some(denial)),
+            (None, true) => Self::new("refresh", None),
+            (None, false) => Self::new("acquire", None),
+        }
+    }
+
+    /// For people.
+    fn words(&self) -> String {
+        match self.would {
+            "deny" => format!("would be refused (exit code {})", self.exit_code),
+            "join" => "would run beside the same owner's `lokt lock`".to_owned(),
+            "inside" => "would run at once, inside the guard that you run under".to_owned(),
+            "refresh" => "would refresh it".to_owned(),
+            _ => "would get it".to_owned(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -35,6 +101,8 @@ struct Why<'a> {
     would: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
+    guard: Would,
+    lock: Would,
     waiters: usize,
     reasons: Vec<Reason>,
     suggestions: Vec<String>,
@@ -101,29 +169,30 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let context = Context::read(&args.root)?;
     let Some(lokt) = context.open()? else {
-        return Ok(report(&free(&name), format));
+        return Ok(report(&free(&name), args.asks, format));
     };
-    let outlook = lokt.outlook(&name)?;
+    let outlook = lokt.outlook_inside(&name, &context.holds)?;
     let cycle = lokt.deadlock(&name)?.unwrap_or_default();
-    Ok(report(&explain(&context.root.path, &lokt, &name, &outlook, &cycle), format))
+    Ok(report(&explain(&context.root.path, &lokt, &name, &outlook, &cycle), args.asks, format))
 }
 
-fn free(name: &LockName) -> (Exit, Why<'_>) {
-    let why = Why {
+fn free(name: &LockName) -> Why<'_> {
+    Why {
         name: name.as_str(),
         status: "free",
         would: "acquire",
         code: None,
+        guard: Would::new("acquire", None),
+        lock: Would::new("acquire", None),
         waiters: 0,
         reasons: Vec::new(),
         suggestions: Vec::new(),
         ended: false,
         frozen: false,
-    };
-    (Exit::Done, why)
+    }
 }
 
-fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, cycle: &[Link]) -> (Exit, Why<'a>) {
+fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, cycle: &[Link]) -> Why<'a> {
     let now = lokt.now().wall;
     let mut reasons = Vec::new();
     let mut suggestions = Vec::new();
@@ -179,28 +248,28 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, 
     }
     // What takes a lock away from somebody is the last thing to try.
     suggestions.sort_by_key(|suggestion| suggestion.starts_with("lokt unlock --force "));
-    let (exit, status, would) = match (&outlook.denial, outlook.refreshes) {
-        (Some(denial), _) => (Exit::of_denial(denial), "blocked", "deny"),
-        (None, true) => (Exit::Done, "yours", "refresh"),
-        (None, false) => (Exit::Done, "free", "acquire"),
+    let (guard, lock) = (Would::guard(outlook), Would::lock(outlook));
+    let (would, code) = (lock.would, lock.code);
+    let status = match would {
+        "deny" => "blocked",
+        "refresh" => "yours",
+        _ => "free",
     };
-    let code = outlook.denial.as_ref().map(Denial::code);
     let ended =
         matches!(&outlook.entry, Some(entry) if matches!(&entry.state, EntryState::Held(holder) if !holder.lives()));
-    (
-        exit,
-        Why {
-            name: name.as_str(),
-            status,
-            would,
-            code,
-            waiters: outlook.line.len(),
-            reasons,
-            suggestions,
-            ended,
-            frozen: outlook.frozen.is_some(),
-        },
-    )
+    Why {
+        name: name.as_str(),
+        status,
+        would,
+        code,
+        guard,
+        lock,
+        waiters: outlook.line.len(),
+        reasons,
+        suggestions,
+        ended,
+        frozen: outlook.frozen.is_some(),
+    }
 }
 
 /// Each holds what the one before it waits for: none of them ever gets on.
@@ -470,14 +539,17 @@ fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
     }
 }
 
-fn report((exit, why): &(Exit, Why<'_>), format: Format) -> Report {
-    let report = Report::new(*exit);
+fn report(why: &Why<'_>, asks: Asks, format: Format) -> Report {
+    let asked = if asks == Asks::Guard { &why.guard } else { &why.lock };
+    let report = Report::new(asked.exit);
     if format == Format::Json {
         return report.json(why);
     }
     let name = paint::name(&quoted(why.name));
     let (free, yours) = (tag("FREE"), tag("YOURS"));
     let mut text = match why.would {
+        _ if asked.would == "deny" => format!("Lock {name} is {}:\n", tag("BLOCKED")),
+        _ if asked.would == "inside" => format!("Lock {name} is {yours} — you run under it:\n"),
         "acquire" if why.reasons.is_empty() => format!("Lock {name} is {free} — acquisition would succeed.\n"),
         "acquire" => format!("Lock {name} is {free} — acquisition would succeed, breaking what is left:\n"),
         "refresh" if why.ended => {
@@ -491,6 +563,9 @@ fn report((exit, why): &(Exit, Why<'_>), format: Format) -> Report {
         "refresh" => format!("Lock {name} is {yours} — acquisition would refresh it:\n"),
         _ => format!("Lock {name} is {}:\n", tag("BLOCKED")),
     };
+    if !why.reasons.is_empty() {
+        let _ = writeln!(text, "\n  guard: {}\n  lock:  {}", why.guard.words(), why.lock.words());
+    }
     for reason in &why.reasons {
         let label: Vec<String> = reason.label.split(' ').map(tag).collect();
         let _ = write!(text, "\n  {}\n", label.join(" "));

@@ -73,7 +73,7 @@ impl<'a> Ask<'a> {
     }
 
     /// The intent, with the pulse that the hold would get: that of our seat, or one with the number that would be drawn.
-    pub(super) fn intent_now(&self, next: Fence) -> Intent {
+    pub(crate) fn intent_now(&self, next: Fence) -> Intent {
         match &self.intent {
             Intent::Guard(terms, bearer) if self.beats => {
                 let new = PulseRef { number: next.get(), dev: 0, ino: 0 };
