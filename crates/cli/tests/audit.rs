@@ -308,6 +308,29 @@ fn on_terminal(root: &Root, columns: u16, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn the_table_shows_the_wait_the_program_and_how_it_ended() {
+    let root = Root::new();
+    let event = |event: &str, extra: &str| {
+        let head = "{\"ts\":\"2026-11-16T08:00:00Z\",\"event\":";
+        format!("{head}\"{event}\",\"name\":\"x\",\"owner\":\"a\",\"host\":\"h\",\"pid\":1,\"extra\":{extra}}}\n")
+    };
+    let lines = [
+        event("acquire", "{\"program\":\"make\",\"queue_position\":3,\"waited_ms\":90500}"),
+        event("release", "{\"exit_code\":2,\"held_ms\":250,\"part\":\"process\"}"),
+        event("release", "{\"held_ms\":61000,\"part\":\"process\",\"signal\":9}"),
+    ];
+    root.put("audit.log", lines.concat());
+    let shown = on_terminal(&root, 200, &[]).join("\n");
+    for text in [
+        "runs make, waited 1m30s, from place 3 in line",
+        "process part, exit code 2, held 250ms",
+        "process part, ended by signal 9, held 1m1s",
+    ] {
+        assert!(shown.contains(text), "{text} is in\n{shown}");
+    }
+}
+
+#[test]
 fn on_a_terminal_it_is_a_table_that_fits() {
     let root = Root::new();
     root.run("alice", "lock build --ttl 5m").exits(0, "it is free");

@@ -3,6 +3,7 @@
 mod common;
 
 mod audit;
+mod audit_facts;
 mod audit_tail;
 mod audited;
 mod child_counts;

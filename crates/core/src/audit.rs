@@ -12,8 +12,9 @@ use serde_json::{Map, Value, json};
 
 use crate::decide::{Broken, Cause, Decision};
 use crate::denial::{Denial, Staleness};
+use crate::guard::Ended;
 use crate::hold::{Fence, Hold, Identity, PartKind};
-use crate::time::{parse_wall, show_wall};
+use crate::time::{Moment, millis_between, parse_wall, same_clocks, show_wall};
 
 /// No audit line is longer than this.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
@@ -150,13 +151,7 @@ impl Event {
     }
 
     fn cut(&self) -> Self {
-        let cut = |text: &str| -> String {
-            if text.len() <= CUT_BYTES {
-                return text.into();
-            }
-            let end = (0..=CUT_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-            alloc::format!("{}… (cut)", &text[..end])
-        };
+        let cut = shortened;
         let extra = self.extra.iter().map(|(key, value)| {
             (key.clone(), value.as_str().map_or_else(|| value.clone(), |text| Value::String(cut(text))))
         });
@@ -169,6 +164,15 @@ impl Event {
             ..self.clone()
         }
     }
+}
+
+/// A text that is not longer than a line has room for.
+fn shortened(text: &str) -> String {
+    if text.len() <= CUT_BYTES {
+        return text.into();
+    }
+    let end = (0..=CUT_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    alloc::format!("{}… (cut)", &text[..end])
 }
 
 /// What is left of a text that is cut: every character may take six bytes in JSON, and there are fewer than a dozen texts.
@@ -213,6 +217,104 @@ pub fn events(
         Decision::Deny(denial) => events.extend(denied(denial, new, requested_ttl)),
     }
     events
+}
+
+/// What the log is told about a hold beside the decision: how it was come by, and how it ended. Members of `extra`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Account {
+    /// The wait for it, if there was one.
+    pub wait: Option<Wait>,
+    /// What runs under it.
+    pub program: Option<Program>,
+    /// How that ended.
+    pub ended: Option<Ended>,
+    /// How long it was held.
+    pub held_ms: Option<u64>,
+}
+
+/// A wait in line that came to a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// How long it lasted.
+    pub ms: u64,
+    /// The place in line at its beginning; the first is 1.
+    pub position: u64,
+}
+
+/// A command, as far as the log is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The last component of its path.
+    pub name: String,
+    /// All its words, if they are to be told: there may be secrets among them.
+    pub command: Option<Vec<String>>,
+}
+
+impl Program {
+    /// The program of these words.
+    pub fn of(words: &[String], tell_all: bool) -> Self {
+        let path = words.first().map_or("", String::as_str);
+        let name = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path);
+        Self { name: shortened(name), command: tell_all.then(|| fitting(words)) }
+    }
+}
+
+/// As many words as a line has room for.
+fn fitting(words: &[String]) -> Vec<String> {
+    let mut bytes = 0;
+    let mut fits = |word: &&String| {
+        bytes += word.len();
+        bytes <= CUT_BYTES
+    };
+    let mut told: Vec<String> = words.iter().take_while(&mut fits).cloned().collect();
+    if told.len() < words.len() {
+        told.push("… (cut)".into());
+    }
+    told
+}
+
+impl Account {
+    /// Tells it to the events that it is about.
+    pub fn complete(&self, events: &mut [Event]) {
+        for event in events {
+            let extra = &mut event.extra;
+            let mut tell = |key: &str, value: Option<Value>| {
+                if let Some(value) = value {
+                    extra.insert(key.into(), value);
+                }
+            };
+            match event.event.as_str() {
+                "acquire" | "renew" => {
+                    tell("waited_ms", self.wait.map(|wait| wait.ms.into()));
+                    tell("queue_position", self.wait.map(|wait| wait.position.into()));
+                    tell("program", self.program.as_ref().map(|program| program.name.as_str().into()));
+                    tell("command", self.program.as_ref().and_then(|program| program.command.clone()).map(Into::into));
+                }
+                "release" => {
+                    tell("held_ms", self.held_ms.map(Into::into));
+                    match self.ended {
+                        Some(Ended::Code(code)) => tell("exit_code", Some(code.into())),
+                        Some(Ended::Signal(signal)) => tell("signal", Some(signal.into())),
+                        None => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// For how long `hold` has been held, where its record can tell: by the boot clock since its part `kind` was last written, and before that by
+/// the times that were written down.
+pub fn held_ms(hold: &Hold, kind: PartKind, now: &Moment, me: &Identity) -> Option<u64> {
+    let parts = hold.parts.as_ref().filter(|parts| !parts.edited && same_clocks(hold, me))?;
+    let (part, clock_ms) = match kind {
+        PartKind::Process => (parts.process.as_ref()?, now.monotonic_ms),
+        PartKind::Owner => (parts.owner.as_ref()?, now.boottime_ms),
+    };
+    let before_ms = hold.held_since.map_or(0, |since| millis_between(since, part.since));
+    let since_ms = clock_ms.checked_sub(part.clock_ms?)?;
+    Some(since_ms.saturating_add(u64::try_from(before_ms).unwrap_or(0)))
 }
 
 /// A new hold that was given back at once, because it could not be made durable.

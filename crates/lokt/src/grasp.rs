@@ -6,7 +6,7 @@ use std::time::Duration;
 use lokt_core::badges::Badges;
 use lokt_core::decide::{Decision, Grip, Intent, Terms};
 use lokt_core::denial::Denial;
-use lokt_core::guard::Outcome;
+use lokt_core::guard::{Ended, Outcome};
 use lokt_core::hold::Hold;
 use lokt_core::name::LockName;
 use lokt_core::time::{Elapsed, Lease};
@@ -29,6 +29,8 @@ pub(crate) struct Grasp {
     pub(crate) name: LockName,
     pub(crate) hold: Hold,
     seat: Option<Seat>,
+    /// When it was granted, by the boot clock.
+    granted_ms: u64,
 }
 
 /// What it takes to be known as the process of a hold, from any thread.
@@ -83,6 +85,7 @@ impl Lokt {
             for name in &names {
                 let began_ms = self.now().monotonic_ms;
                 let mut ask = Ask::guard(name, terms.clone(), self.me(), inside.of(name).cloned());
+                ask.program = self.program();
                 ask.profile.holds = taken.badges(inside).to_string();
                 patience.timeout = left;
                 let changed = match self.obtain(&mut ask, patience) {
@@ -124,6 +127,7 @@ impl Lokt {
         let mut asks: Vec<Ask<'_>> = names.iter().map(ask).collect();
         for ask in &mut asks {
             ask.profile.holds = inside.to_string();
+            ask.program = self.program();
         }
         let mut taken = Taken::default();
         let Several { granted, failure } = self.store().pursue_all(&mut asks)?;
@@ -179,7 +183,8 @@ impl Taken {
         match (changed.decision, changed.before) {
             (Decision::Commit { next: Some(hold), .. }, _) => {
                 self.holds.push((name.clone(), (*hold).clone()));
-                self.grasps.push(Grasp { lokt: lokt.clone(), name: name.clone(), hold: *hold, seat });
+                let (lokt, name, granted_ms) = (lokt.clone(), name.clone(), lokt.now().boottime_ms);
+                self.grasps.push(Grasp { lokt, name, hold: *hold, seat, granted_ms });
                 None
             }
             (Decision::Inside, Some(hold)) => {
@@ -248,10 +253,15 @@ impl Grasp {
     }
 
     /// Gives it back. Whatever comes of it, the pulse stops: what couldn't be given back counts as dead.
-    pub(crate) fn release(mut self) -> Said<Outcome> {
+    pub(crate) fn release(self) -> Said<Outcome> {
+        self.release_after(None)
+    }
+
+    /// The same after a command that ran under it.
+    pub(crate) fn release_after(mut self, ended: Option<Ended>) -> Said<Outcome> {
         let proof = self.proof();
         let store = self.lokt.store();
-        let mut ask = Ask::release(&self.name, proof.grip, self.seat.take());
+        let mut ask = Ask::release(&self.name, proof.grip, self.seat.take(), (self.granted_ms, ended));
         match store.pursue(&mut ask) {
             Ok(crate::store::change::Outcome::Done(changed)) => {
                 let value = match changed.decision {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lokt_core::audit::Program;
 use lokt_core::badges::Badges;
 use lokt_core::decide::{Bearer, Breaking, Broken, Cause, Decision, Intent, Terms};
 use lokt_core::denial::Denial;
@@ -41,6 +42,8 @@ pub struct Lokt {
     patience: Duration,
     /// The root was made when this was opened.
     is_new: bool,
+    /// What guards run, for the audit log.
+    program: Option<Arc<Program>>,
 }
 
 /// An answer, with what the user should know although it worked.
@@ -154,6 +157,18 @@ impl Lokt {
         self
     }
 
+    /// The same root, with what guards of this handle run, for the audit log. `tell_all`: not only its name, but all its words, among
+    /// which there may be secrets.
+    #[must_use]
+    pub fn running(mut self, words: &[String], tell_all: bool) -> Self {
+        self.program = Some(Arc::new(Program::of(words, tell_all)));
+        self
+    }
+
+    pub(crate) fn program(&self) -> Option<Arc<Program>> {
+        self.program.clone()
+    }
+
     /// Opens a root; `None` if there is none.
     pub fn existing(root: &Path, me: Identity) -> Result<Option<Self>, Error> {
         match OsDisk::open(root) {
@@ -166,7 +181,7 @@ impl Lokt {
     /// A root on any disk and machine; tests bring their own.
     pub fn with(root: &Path, disk: Arc<dyn Disk>, machine: Arc<dyn Machine>, mut me: Identity) -> Self {
         me.fs = disk.mount().fs;
-        Self { root: root.to_owned(), disk, machine, me, patience: PATIENCE, is_new: false }
+        Self { root: root.to_owned(), disk, machine, me, patience: PATIENCE, is_new: false, program: None }
     }
 
     /// Goes on in another root of the same name, if this one was deleted or moved away since it was opened: in one that somebody made, or in

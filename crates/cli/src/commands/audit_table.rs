@@ -55,6 +55,11 @@ fn who(line: &Line<'_>) -> String {
     format!("{}@{} (pid {}{agent})", line.text_of("owner"), line.text_of("host"), line.number("pid"))
 }
 
+/// `2s`, `1m30s`; milliseconds, where seconds would say nothing.
+fn span(ms: u64) -> String {
+    if ms < 1000 { format!("{ms}ms") } else { duration::show_seconds(seconds(ms)) }
+}
+
 /// What else is known, in a few words.
 fn details(line: &Line<'_>) -> String {
     let text = |key: &str| line.extra(key).and_then(|value| value.as_str()).map(ToOwned::to_owned);
@@ -75,7 +80,12 @@ fn details(line: &Line<'_>) -> String {
         text("part").map(|part| format!("{part} part")),
         (ttl > 0).then(|| format!("ttl {}", duration::show_seconds(ttl))),
         number("waiters").map(|waiters| format!("{waiters} in line")),
-        number("waited_ms").map(|ms| format!("waited {}", duration::show_seconds(seconds(ms)))),
+        text("program").map(|program| format!("runs {program}")),
+        number("exit_code").map(|code| format!("exit code {code}")),
+        number("signal").map(|signal| format!("ended by signal {signal}")),
+        number("held_ms").map(|ms| format!("held {}", span(ms))),
+        number("waited_ms").map(|ms| format!("waited {}", span(ms))),
+        number("queue_position").map(|position| format!("from place {position} in line")),
         text("aside").map(|aside| format!("moved to {aside}")),
     ];
     details.into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Say why; shown to everyone who is refused
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Write the command's arguments to the audit log, too, not only its name: there may be secrets among them
+    #[arg(long)]
+    log_command: bool,
     #[command(flatten)]
     root: RootArg,
     /// The command and its arguments
@@ -120,6 +123,7 @@ fn quick(words: &[OsString]) -> Option<(Args, Format)> {
             "--wait" if !args.wait => args.wait = true,
             "-o" | "--close" if !args.close => args.close = true,
             "--until-all" if !args.until_all => args.until_all = true,
+            "--log-command" if !args.log_command => args.log_command = true,
             "-q" | "--quiet" if !args.quiet => args.quiet = true,
             "--json" if format == Format::Text => format = Format::Json,
             "--ttl" if args.ttl.is_none() => args.ttl = Some(parse_ttl(plain(words.next())?).ok()?),
@@ -158,7 +162,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
     let names: Vec<LockName> = args.names.iter().map(|name| lock_name(name)).collect::<Result<_, _>>()?;
     let context = Context::read(&args.root)?;
-    let lokt = context.create()?;
+    let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let lokt = context.create()?.running(&words, args.log_command);
     let mut inbox = inbox()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let mut display = Display::new(&lokt).quiet(args.quiet);
@@ -313,7 +318,7 @@ mod tests {
     use super::*;
 
     /// Words that a guard's command line is made of, right or wrong.
-    const WORDS: [&str; 64] = [
+    const WORDS: [&str; 65] = [
         "x",
         "build",
         "a.b",
@@ -364,6 +369,7 @@ mod tests {
         "-qo",
         "--timeout=never",
         "never",
+        "--log-command",
         "--reason",
         "--reason=why",
         "--reason=",

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lokt_core::denial::Holder;
-use lokt_core::guard::{Guard, Manners, OnLost, Outcome, RENEW_MS_MIN};
+use lokt_core::guard::{Ended, Guard, Manners, OnLost, Outcome, RENEW_MS_MIN};
 use lokt_core::ledger::claiming::Refused;
 use lokt_core::ledger::seq::Seq;
 
@@ -132,7 +132,7 @@ impl Kept for Held {
         Arc::new(Minder { held: self.clone(), seen: AtomicU64::new(0), ends_ms })
     }
 
-    fn release(self: Box<Self>) -> Said<Outcome> {
+    fn release(self: Box<Self>, _ended: Option<Ended>) -> Said<Outcome> {
         self.give_back()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lokt_core::denial::Holder;
-use lokt_core::guard::Outcome;
+use lokt_core::guard::{Ended, Outcome};
 
 use crate::grasp::{Grasp, Proof};
 use crate::locks::Said;
@@ -13,11 +13,11 @@ use crate::sys::bell::Bell;
 pub(super) trait Kept {
     /// What looks after it, from any thread.
     fn minded(&self) -> Arc<dyn Minded>;
-    /// Gives it back.
-    fn release(self: Box<Self>) -> Said<Outcome>;
+    /// Gives it back. `ended` is how the command that ran under it ended.
+    fn release(self: Box<Self>, ended: Option<Ended>) -> Said<Outcome>;
     /// The same with what was lost: whatever is left of it.
     fn leave(self: Box<Self>) {
-        self.release();
+        self.release(None);
     }
     /// Leaves it to what the command left behind.
     fn leave_to_heirs(&mut self) {}
@@ -50,8 +50,8 @@ impl Kept for Grasp {
         Arc::new(self.proof())
     }
 
-    fn release(self: Box<Self>) -> Said<Outcome> {
-        Self::release(*self)
+    fn release(self: Box<Self>, ended: Option<Ended>) -> Said<Outcome> {
+        self.release_after(ended)
     }
 
     fn leave_to_heirs(&mut self) {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lokt_core::denial::{Denial, Holder};
-use lokt_core::guard::{Guard, Manners, OnLost, Outcome, terminated_after_ms};
+use lokt_core::guard::{Ended, Guard, Manners, OnLost, Outcome, terminated_after_ms};
 use lokt_core::lease::policy::LeasePolicy;
 use lokt_core::lease::record::{HolderId, Record};
 use lokt_core::lease::session::Session;
@@ -227,7 +227,7 @@ impl Kept for Arc<Held> {
         Arc::clone(self) as _
     }
 
-    fn release(self: Box<Self>) -> Said<Outcome> {
+    fn release(self: Box<Self>, _ended: Option<Ended>) -> Said<Outcome> {
         let too_long = || Said { value: Outcome::Failed("it takes too long".to_owned()), warnings: Vec::new() };
         self.in_time(Held::give_back).unwrap_or_else(too_long)
     }

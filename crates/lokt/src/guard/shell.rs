@@ -45,8 +45,8 @@ pub(super) struct Shell {
     done: mpsc::Receiver<Done>,
     /// Under way while renewals are: a guard that a terminal stops must not take the mutex with it.
     stops: Option<(usize, Blocked)>,
-    /// The command has ended; what it left behind may be waited for.
-    ended: bool,
+    /// How the command has ended; what it left behind may be waited for.
+    ended: Option<Ended>,
     /// It was told to end.
     terminated: bool,
     /// Which holds were lost.
@@ -69,7 +69,7 @@ impl Shell {
             send,
             done,
             stops: None,
-            ended: false,
+            ended: None,
             terminated: false,
             lost: Vec::new(),
         }
@@ -122,7 +122,7 @@ impl Shell {
                 events.extend(self.arrived(inbox).into_iter().filter(is_other));
                 inbox.command_died_of(number);
             }
-            if rung && self.ended && !self.has_heirs() {
+            if rung && self.ended.is_some() && !self.has_heirs() {
                 events.push_back(Event::AllGone);
             }
             self.pass_foreground();
@@ -192,7 +192,7 @@ impl Shell {
 
     /// What happened to the command.
     fn reap(&mut self) -> io::Result<Option<Event>> {
-        if self.ended {
+        if self.ended.is_some() {
             return Ok(None);
         }
         let options = WaitOptions::NOHANG | if self.own_group { WaitOptions::UNTRACED } else { WaitOptions::empty() };
@@ -201,7 +201,8 @@ impl Shell {
             self.stop_too(signal);
             return Ok(None);
         }
-        self.ended = true;
+        let ended = ended(status);
+        self.ended = Some(ended);
         if self.terminated {
             // The rest of the group had as long as its leader.
             let _ = kill_process_group(self.pid, Signal::KILL);
@@ -209,7 +210,7 @@ impl Shell {
         if let Some(terminal) = self.terminal.take() {
             terminal.take_back();
         }
-        Ok(Some(Event::Ended(ended(status))))
+        Ok(Some(Event::Ended(ended)))
     }
 
     /// The command was stopped in the foreground that we gave it, or because it isn't there and wants something from the terminal. The
@@ -233,7 +234,7 @@ impl Shell {
 
     /// Where we are the foreground, the command is to be. A shell may make us that at any time, without a word.
     pub(super) fn pass_foreground(&mut self) -> bool {
-        let ours = if self.own_group && !self.ended { Terminal::ours() } else { None };
+        let ours = if self.own_group && self.ended.is_none() { Terminal::ours() } else { None };
         let Some(terminal) = ours else { return false };
         terminal.give_to(self.pid);
         // It may have asked for the terminal too early, and been stopped for that.
@@ -280,7 +281,7 @@ impl Shell {
             }
             Action::Release(hold) => self.kept[hold].take().map(|kept| {
                 // The record may be somebody else's by now, whoever has it.
-                let Said { value: outcome, warnings } = kept.release();
+                let Said { value: outcome, warnings } = kept.release(self.ended);
                 self.tell_beside(hold, warnings, tell);
                 Event::Released { hold, outcome }
             }),

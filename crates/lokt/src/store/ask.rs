@@ -1,9 +1,14 @@
 //! What is asked of one name, from the first look to the last.
 
+use std::sync::Arc;
+
+use lokt_core::audit::{Account, Program, Wait};
 use lokt_core::decide::{Badge, Bearer, Breaking, Grip, Intent, Terms};
+use lokt_core::guard::Ended;
 use lokt_core::hold::{Fence, Identity, LockId, PulseRef};
 use lokt_core::name::LockName;
 use lokt_core::pulse::ProcessRef;
+use lokt_core::time::Moment;
 
 use super::Kind;
 use super::seat::{Profile, Seat};
@@ -23,6 +28,12 @@ pub(crate) struct Ask<'a> {
     pub(crate) seat: Option<Seat>,
     /// How the wait ended that this attempt ends.
     pub(crate) waited: Option<Waited>,
+    /// When it was first put in line, by the monotonic clock, and at which place.
+    pub(super) queued: Option<(u64, u64)>,
+    /// What runs under the hold.
+    pub(crate) program: Option<Arc<Program>>,
+    /// Of a hold that is given back: since when it was held, by the boot clock, and how what ran under it ended.
+    pub(super) held: Option<(u64, Option<Ended>)>,
     pub(super) fresh_id: Option<LockId>,
     pub(super) prepared: Option<Prepared>,
 }
@@ -50,6 +61,9 @@ impl<'a> Ask<'a> {
             profile: Profile { reason, ..Profile::default() },
             seat: None,
             waited: None,
+            queued: None,
+            program: None,
+            held: None,
             fresh_id: None,
             prepared: None,
         }
@@ -67,9 +81,9 @@ impl<'a> Ask<'a> {
         Self { beats: true, ..Self::once(name, Intent::Guard(terms, bearer)) }
     }
 
-    /// Gives a guard's hold back, and its seat up.
-    pub(crate) fn release(name: &'a LockName, grip: Grip, seat: Option<Seat>) -> Self {
-        Self { seat, ..Self::once(name, Intent::Release(grip)) }
+    /// Gives a guard's hold back, and its seat up. `held` is since when, by the boot clock, and how its command ended.
+    pub(crate) fn release(name: &'a LockName, grip: Grip, seat: Option<Seat>, held: (u64, Option<Ended>)) -> Self {
+        Self { seat, held: Some(held), ..Self::once(name, Intent::Release(grip)) }
     }
 
     /// The intent, with the pulse that the hold would get: that of our seat, or one with the number that would be drawn.
@@ -107,6 +121,17 @@ impl<'a> Ask<'a> {
     /// Whatever is there, even if it can't be read?
     pub(super) fn forces(&self) -> bool {
         matches!(self.intent, Intent::Unlock(Breaking::Force, _) | Intent::Unfreeze { force: true })
+    }
+
+    /// What the audit log is told beside the decision.
+    pub(super) fn account(&self, now: &Moment) -> Account {
+        let waited = |(since_ms, position)| Wait { ms: now.monotonic_ms.saturating_sub(since_ms), position };
+        Account {
+            wait: self.queued.map(waited),
+            program: self.program.as_deref().cloned(),
+            ended: self.held.and_then(|(_, ended)| ended),
+            held_ms: self.held.map(|(since_ms, _)| now.boottime_ms.saturating_sub(since_ms)),
+        }
     }
 
     /// The lease that is asked for.

@@ -382,7 +382,9 @@ impl Store<'_> {
         let trail = self.account(&events);
         drop(self.settle_trail(trail));
         let mine = ask.ticket().expect("it has just been seated");
-        Ok(Attempt::Waits(Box::new(Standing::of(ask.name, view, denial, mine, now))))
+        let standing = Standing::of(ask.name, view, denial, mine, now);
+        ask.queued.get_or_insert((now.monotonic_ms, standing.ahead as u64 + 1));
+        Ok(Attempt::Waits(Box::new(standing)))
     }
 
     /// What must be done before a change is answered, and may be done outside the mutex.
@@ -465,6 +467,14 @@ impl Store<'_> {
             event.extra.insert("waited_ms".into(), waited.ms.into());
             event.extra.insert("reason".into(), waited.why.into());
         }
+        let mut account = ask.account(now);
+        // Whoever ends a hold with `unlock` knows of it what the record says.
+        if let (None, Decision::Commit { cause: Cause::Release(part), .. }, Some(hold)) =
+            (account.held_ms, decision, before)
+        {
+            account.held_ms = audit::held_ms(hold, *part, now, self.me);
+        }
+        account.complete(&mut told);
         told
     }
 }

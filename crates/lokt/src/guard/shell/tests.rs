@@ -44,7 +44,7 @@ impl Kept for Held {
         Arc::new(Ctrl(self.pid))
     }
 
-    fn release(self: Box<Self>) -> Said<Outcome> {
+    fn release(self: Box<Self>, _ended: Option<Ended>) -> Said<Outcome> {
         Said { value: Outcome::Kept { late_ms: None }, warnings: Vec::new() }
     }
 
