@@ -119,6 +119,7 @@ mod snapshot_restore;
 mod snapshot_roots;
 mod status;
 mod status_table;
+mod stuck_waits;
 mod token_order;
 mod torture_cmd;
 mod torture_cmd_ended;

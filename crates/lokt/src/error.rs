@@ -58,7 +58,8 @@ impl Error {
     /// An I/O error, with what was attempted and on which path.
     pub(crate) fn io(attempt: &str, path: &Path, source: io::Error) -> Self {
         let message = format!("{attempt} {}", path.display());
-        Self { kind: ErrorKind::Io, message, hint: None, source: Some(source) }
+        let hint = too_many_open(&source);
+        Self { kind: ErrorKind::Io, message, hint, source: Some(source) }
     }
 
     pub(crate) fn mutex(root: &Path, failure: NoMutex) -> Self {
@@ -127,6 +128,16 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| source as _)
     }
+}
+
+/// What to do about this error if it says that the process has too many files open.
+pub fn too_many_open(error: &io::Error) -> Option<String> {
+    if error.raw_os_error() != Some(rustix::io::Errno::MFILE.raw_os_error()) {
+        return None;
+    }
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map(|limit| format!("; now it is {limit}")).unwrap_or_default();
+    Some(format!("raise the limit of open files with `ulimit -n`, each lock of a guard takes one or two{limit}"))
 }
 
 /// Adds the attempt and the path to I/O errors.

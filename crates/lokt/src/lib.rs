@@ -47,7 +47,7 @@ mod witness;
 
 pub use audit_log::{Follower, Found};
 pub use deadlock::Link;
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, too_many_open};
 pub use fence::{Fenced, Publishing};
 pub use freeze::{Drained, Freezing, FrozenNow};
 pub use guard::{ClaimGuard, Finished, Guarded, Guarding, Habits, LeaseGuard, LeaseGuarding, Notice, had_started};

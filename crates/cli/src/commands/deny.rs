@@ -5,8 +5,9 @@ use lokt::time::show_wall_seconds;
 use lokt::{Denial, Hold, Lokt, Refusal, duration};
 use serde::Serialize;
 
+use super::waiting::what_keeps_it;
 use crate::exit::Exit;
-use crate::members::{FreezeMembers, HolderMembers, text};
+use crate::members::{FreezeMembers, HolderMembers, KeeperMembers, kept_by, text};
 use crate::paint;
 use crate::report::{Format, Report};
 use crate::show::{Subject, at_and_in, clean, quoted, reason, refusal, seconds_since, until};
@@ -34,6 +35,9 @@ pub(crate) struct Blocked {
     holder_liveness: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder_reason: Option<String>,
+    /// What runs although its guard is gone, and keeps the hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept_by: Vec<KeeperMembers>,
     #[serde(flatten)]
     freeze: FreezeMembers,
     code: &'static str,
@@ -69,7 +73,8 @@ pub(crate) fn report_about(subject: Subject, lokt: &Lokt, name: &str, refused: &
     match format {
         Format::Json => report.json(&blocked(lokt, name, refused, message, hint, now)),
         Format::Text => {
-            let report = report.note(format!("error: {}", with_name(&message, name))).notes(details(refused, now));
+            let report =
+                report.note(format!("error: {}", with_name(&message, name))).notes(details(lokt, refused, now));
             match hint {
                 Some(hint) => report.note(format!("hint: {hint}")),
                 None => report,
@@ -84,13 +89,14 @@ fn with_name(message: &str, name: &str) -> String {
     message.replacen(&quoted, &paint::name(&quoted), 1)
 }
 
-fn details(refused: &Refusal, now: Timestamp) -> Vec<String> {
+fn details(lokt: &Lokt, refused: &Refusal, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     if let Denial::Held(holder) = &refused.denial {
         if let Some(began) = holder.hold.began() {
             lines.push(format!("  since:   {}", show_wall_seconds(began)));
         }
         lines.push(format!("  until:   {}", until(holder, now)));
+        lines.extend(what_keeps_it(&kept_by(lokt, holder)).map(|kept| format!("  guard:   gone; {kept}")));
         if let Some(reason) = reason(&holder.hold) {
             lines.push(format!("  reason:  {}", clean(reason)));
         }
@@ -223,6 +229,7 @@ fn blocked(
         blocked.holder_fencing_token = hold.token.map(lokt::Fence::get);
         blocked.holder_liveness = Some(holder.liveness.as_str());
         blocked.holder_reason = reason(hold).map(ToOwned::to_owned);
+        blocked.kept_by = kept_by(lokt, holder);
     }
     blocked
 }

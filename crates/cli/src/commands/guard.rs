@@ -167,6 +167,8 @@ fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
     let mut inbox = inbox()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let mut display = Display::new(&lokt).quiet(args.quiet);
+    // Whoever holds nothing is in no circle; several names are held one after the other.
+    display.may_deadlock = context.holds.iter().next().is_some() || names.len() > 1;
     let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
     let timeout = waiting_time(args.wait, args.timeout);
     let mut patience = Patience { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
@@ -271,9 +273,12 @@ pub(super) fn cant_run(command: &[OsString], error: &io::Error, what: &str) -> F
             Failure::new(Exit::NoCommand, "E_NO_COMMAND", format!("command not found: {program}"))
                 .hint(format!("the {what} was given back; the command is run directly, not by a shell"))
         }
-        _ => Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", format!("can't run {program}: {error}")).hint(
-            format!("the {what} was given back; a script needs a first line like #!/bin/sh, or run it as `sh SCRIPT`"),
-        ),
+        _ => {
+            let advice = lokt::too_many_open(error)
+                .unwrap_or_else(|| "a script needs a first line like #!/bin/sh, or run it as `sh SCRIPT`".to_owned());
+            Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", format!("can't run {program}: {error}"))
+                .hint(format!("the {what} was given back; {advice}"))
+        }
     }
 }
 
@@ -364,12 +369,12 @@ mod tests {
         "-oE7",
         "-oo",
         "--until-all",
+        "--log-command",
         "-q",
         "--quiet",
         "-qo",
         "--timeout=never",
         "never",
-        "--log-command",
         "--reason",
         "--reason=why",
         "--reason=",

@@ -73,6 +73,7 @@ fn answer(args: &Args, format: Format) -> Result<Report, Failure> {
         timeout => {
             let mut inbox = inbox()?;
             let mut display = Display::new(&lokt).quiet(args.quiet);
+            display.may_deadlock = context.holds.iter().next().is_some();
             let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
             let mut patience = Patience { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
             let said = ask(args, &lokt, &name, terms, &context, &mut patience)?;

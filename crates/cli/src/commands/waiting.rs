@@ -4,10 +4,11 @@ use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
 use lokt::sys::terminal::Size;
-use lokt::{Denial, EntryState, Inbox, LockName, Lokt, Waiting, duration};
+use lokt::{Denial, EntryState, Inbox, Link, Liveness, LockId, LockName, Lokt, Waiting, duration};
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::members::{KeeperMembers, kept_by};
 use crate::outbox;
 pub(super) use crate::progress::CLEAR;
 use crate::report::{Failure, Format, Report, say};
@@ -20,6 +21,10 @@ const REMINDER: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(2);
 /// A holder's name is cut to what fits, but not shorter than this.
 const WHO_COLUMNS_MIN: usize = 8;
+/// How often a waiter that holds something looks for a circle.
+const LOOK_MS: u64 = 1_000;
+/// For how long it is believed who keeps a hold: finding out means looking at every process.
+const KEEPERS_MS: u64 = 5_000;
 /// A lock's name is cut to this.
 const NAME_COLUMNS_MAX: usize = 24;
 
@@ -31,13 +36,31 @@ pub(crate) struct Display<'a> {
     /// When something was last said, and how long it had been waited then.
     said: Option<Duration>,
     began_ms: u64,
-    /// Nothing is shown.
+    /// Nothing but warnings is shown.
     quiet: bool,
+    /// Look whether those who wait for each other stand in a circle: for somebody who holds something.
+    pub(crate) may_deadlock: bool,
+    /// When that was last looked for, by the monotonic clock.
+    looked_ms: Option<u64>,
+    /// The circle that was told of: the tickets in it.
+    told: Option<Vec<u64>>,
+    /// Who keeps the hold of a guard that is gone, since when that is known, and which hold it is.
+    kept: Option<(u64, LockId, Vec<KeeperMembers>)>,
 }
 
 impl<'a> Display<'a> {
     pub(crate) fn new(lokt: &'a Lokt) -> Self {
-        Self { lokt, live: None, said: None, began_ms: lokt.now().monotonic_ms, quiet: false }
+        Self {
+            lokt,
+            live: None,
+            said: None,
+            began_ms: lokt.now().monotonic_ms,
+            quiet: false,
+            may_deadlock: false,
+            looked_ms: None,
+            told: None,
+            kept: None,
+        }
     }
 
     /// The same for whoever asked for quiet.
@@ -47,17 +70,65 @@ impl<'a> Display<'a> {
     }
 
     pub(crate) fn show(&mut self, waiting: &Waiting<'_>) {
+        let live = *self.live.get_or_insert_with(|| stderr().is_terminal());
+        if self.may_deadlock {
+            self.warn_of_deadlock(waiting.name);
+        }
         if self.quiet {
             return;
         }
-        if *self.live.get_or_insert_with(|| stderr().is_terminal()) {
+        let was_kept = self.kept.is_some();
+        let orphan = self.look_for_orphan(waiting);
+        let waiting = &Waiting { denial: orphan.as_ref().unwrap_or(waiting.denial), ..*waiting };
+        if live {
             say(&format!("{CLEAR}{}", self.fitting_line(waiting)));
-        } else if self.said.is_none_or(|at| waiting.waited >= at + REMINDER) {
+        } else if self.said.is_none_or(|at| waiting.waited >= at + REMINDER) || self.kept.is_some() && !was_kept {
             say(&format!("{}\n", self.line(waiting)));
         } else {
             return;
         }
         self.said = Some(waiting.waited);
+    }
+
+    /// Says once that those who wait stand in a circle, as soon as they do.
+    fn warn_of_deadlock(&mut self, name: &str) {
+        let now_ms = self.lokt.now().monotonic_ms;
+        if self.looked_ms.is_some_and(|at| now_ms < at + LOOK_MS) {
+            return;
+        }
+        self.looked_ms = Some(now_ms);
+        // What can't be looked at is no circle.
+        let found = LockName::new(name).ok().and_then(|name| self.lokt.deadlock(&name).ok().flatten());
+        let tickets =
+            found.as_ref().map(|cycle| cycle.iter().map(|link| link.waiter.ticket.number).collect::<Vec<_>>());
+        if let Some(cycle) = found.filter(|_| tickets != self.told) {
+            let clear = if self.live == Some(true) && self.said.is_some() { CLEAR } else { "" };
+            say(&format!("{clear}{}", deadlock(cycle, self.lokt.me().pid)));
+        }
+        self.told = tickets;
+    }
+
+    /// Who holds it, if its guard is gone and something that it ran keeps it. That is not what a waiter wakes for.
+    fn look_for_orphan(&mut self, waiting: &Waiting<'_>) -> Option<Denial> {
+        let now_ms = self.lokt.now().monotonic_ms;
+        let orphan = match waiting.denial {
+            Denial::Held(holder) if holder.liveness == Liveness::Orphan => Some(holder.clone()),
+            Denial::Held(holder) if holder.hold.pulse.is_some() && self.lokt.pid_status(&holder.hold) != "alive" => {
+                let holder = self.lokt.still_held(&LockName::new(waiting.name).ok()?).ok().flatten();
+                holder.filter(|holder| holder.liveness == Liveness::Orphan).map(Box::new)
+            }
+            _ => None,
+        };
+        let Some(orphan) = orphan else {
+            self.kept = None;
+            return None;
+        };
+        let is_known =
+            |(at, lock_id, _): &(u64, LockId, _)| *lock_id == orphan.hold.lock_id && now_ms < at + KEEPERS_MS;
+        if !self.kept.as_ref().is_some_and(is_known) {
+            self.kept = Some((now_ms, orphan.hold.lock_id.clone(), kept_by(self.lokt, &orphan)));
+        }
+        Some(Denial::Held(orphan))
     }
 
     /// The wait is over.
@@ -129,7 +200,9 @@ impl<'a> Display<'a> {
                     Some(left_ms) => format!(", lease for {} more", duration::show_seconds(seconds(left_ms))),
                     None => String::new(),
                 };
-                format!("held by {} (pid {}) for {}{end}", owner_at(hold), hold.pid, age(hold.began(), now))
+                let kept = self.kept.as_ref().and_then(|(_, _, keepers)| what_keeps_it(keepers));
+                let kept = kept.map(|kept| format!("; its guard is gone, {kept}")).unwrap_or_default();
+                format!("held by {} (pid {}) for {}{end}{kept}", owner_at(hold), hold.pid, age(hold.began(), now))
             }
             denial => refusal(Subject::Lock, name, denial, "", now),
         };
@@ -153,6 +226,47 @@ impl<'a> Display<'a> {
         let line = self.lokt.queue(&LockName::new(name).ok()?).ok().filter(|_| self.live == Some(true))?;
         line.iter().position(|waiter| waiter.pulse.process.pid == me)
     }
+}
+
+/// A circle of processes that wait for each other, told to the process `me`.
+fn deadlock(mut cycle: Vec<Link>, me: i64) -> String {
+    let ours = cycle.iter().position(|link| link.waiter.pulse.process.pid == me);
+    cycle.rotate_left(ours.unwrap_or(0));
+    let mut names: Vec<&str> = cycle.iter().flat_map(|link| [link.holds.as_str(), link.waits_for.as_str()]).collect();
+    names.sort_unstable();
+    names.dedup();
+    let told: Vec<String> = cycle
+        .iter()
+        .map(|link| {
+            let (holds, waits_for) = (quoted(link.holds.as_str()), quoted(link.waits_for.as_str()));
+            let pulse = &link.waiter.pulse;
+            if pulse.process.pid == me {
+                format!("you hold {holds} and wait for {waits_for}")
+            } else {
+                format!("{} (pid {}) holds {holds} and waits for {waits_for}", clean(&pulse.owner), pulse.process.pid)
+            }
+        })
+        .collect();
+    let kills: Vec<String> = cycle.iter().map(|link| format!("`kill {}`", link.waiter.pulse.process.pid)).collect();
+    let together = match names.as_slice() {
+        // A process that waits for what it is inside of.
+        [_] => String::new(),
+        names => format!("; next time, `lokt guard {} -- COMMAND` takes them together", names.join(" ")),
+    };
+    format!(
+        "warning: deadlock: {}\nhint: ending one of these waits is enough: {}{together}\n",
+        told.join("; "),
+        kills.join(", ")
+    )
+}
+
+/// `kept by sleep (pid 42): `kill 42` ends it`, of a hold whose guard is gone.
+pub(super) fn what_keeps_it(keepers: &[KeeperMembers]) -> Option<String> {
+    let list = |show: &dyn Fn(&KeeperMembers) -> String, between: &str| {
+        keepers.iter().map(show).collect::<Vec<_>>().join(between)
+    };
+    let kill = list(&|keeper| keeper.pid.to_string(), " ");
+    (!keepers.is_empty()).then(|| format!("kept by {}: `kill {kill}` ends it", list(&KeeperMembers::line, ", ")))
 }
 
 /// `waited 2s, giving up in 58s`
