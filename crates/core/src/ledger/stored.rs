@@ -179,6 +179,14 @@ pub fn shown(bytes: &[u8]) -> Result<Vec<(&str, String)>, Damage> {
     Ok(members.into_iter().map(|member| (member.name, shown(member))).collect())
 }
 
+/// JSON that is known to be valid, without escapes that people don't need. Everything else stays as it is written: a number that was parsed
+/// would be shown as the nearest one that we compute with.
+pub fn readable(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    json::plain_into(&mut text, json);
+    text
+}
+
 /// What lokt adds to an event, as it is written.
 const ADDED: [&str; 4] = ["\"idempotency_key\"", "\"claim_token\"", "\"filler\"", "\"chain\""];
 

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use lokt::ledger::{Ledger, Slot};
-use lokt::{Seq, Stored, event_line, shown_members};
-use serde_json::Value;
+use lokt::{Seq, Stored, event_line, readable_json, shown_members};
 
 use crate::report::{Failure, Format, say};
 use crate::show::{clean, clean_json};
@@ -131,14 +130,9 @@ fn text(seq: Seq, bytes: &[u8]) -> Result<String, String> {
     let shown = |name: &str| named(name).map_or_else(|| "-".to_owned(), |(_, value)| clean(&text_of(value)));
     let rest = members.iter().filter(|(name, _)| !["seq", "type", "timestamp"].contains(&text_of(name).as_str()));
     let rest: Vec<String> =
-        rest.map(|(name, value)| clean_json(&format!("{}:{}", readable(name), readable(value)))).collect();
+        rest.map(|(name, value)| clean_json(&format!("{}:{}", readable_json(name), readable_json(value)))).collect();
     let rest = if rest.is_empty() { String::new() } else { format!("  {{{}}}", rest.join(",")) };
     Ok(format!("{seq}  {}  {}{rest}", shown("timestamp"), shown("type")))
-}
-
-/// JSON without escapes that people don't need; as it is written, if it is too deep or too great to be read.
-fn readable(json: &str) -> String {
-    serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
 }
 
 /// Where an event's file is, or would be.
