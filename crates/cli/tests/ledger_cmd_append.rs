@@ -153,7 +153,7 @@ fn append_if_sequence_loses_with_75_and_both_numbers() {
     let call = |words: &[&str]| book.lokt("a").args(["ledger", "append", r#"{"type":"x"}"#]).args(words).run();
     let said = call(&["--expect-seq", "1"]).exits(75, "somebody was faster");
     said.notes(
-        "error: ErrSequenceMismatch: expected sequence 1, but the ledger is at 2\n",
+        "error: expected sequence 1, but the ledger is at 2\n",
         "the text that is documented",
     );
     let said = call(&["--expect-seq", "3", "--json"]).exits(75, "nobody was that fast");

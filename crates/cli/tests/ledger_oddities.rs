@@ -218,7 +218,7 @@ fn a_gap_is_reported_and_appends_go_on_after_the_highest() {
         let missing = shared.event_path(3).file_name().expect("it has one").to_string_lossy().into_owned();
         let said = shared.append("ours", "--expect-seq 3").exits(75, "the count isn't the head");
         assert_eq!((said.failure().as_str(), &said.json()["head"]), ("E_SEQUENCE_MISMATCH", &4.into()), "{said}");
-        assert!(said.json()["message"].to_string().contains("ErrSequenceMismatch"), "in the document's word{said}");
+        assert!(said.json()["message"].to_string().contains("expected sequence 3"), "and what was expected{said}");
         let said = shared.append("ours", "--expect-seq 4").exits(0, "the highest is");
         assert_eq!(said.json()["seq"], 5, "{said}");
         assert!(said.stderr.contains('3'), "and the gap is reported{said}");

@@ -87,7 +87,7 @@ pub struct Appended {
 /// A condition that wasn't met.
 #[derive(Debug)]
 pub enum Unmet {
-    /// Somebody else appended: `ErrSequenceMismatch`.
+    /// The ledger's last event is another one than expected.
     Sequence {
         /// What was expected.
         expected: u64,

@@ -138,11 +138,12 @@ impl Compose for Append<'_> {
                     return Ok(Err(Refusal::Unmet(Unmet::Fence { token, denial })));
                 }
             }
-            self.check_native(view)?;
         }
+        // Before the event is judged: whoever lost the race is told so, not that its event no longer fits what the winner wrote.
         if let Some(expected) = self.terms.expect.filter(|expected| is_whole && *expected != view.head) {
             return Ok(Err(Refusal::Unmet(Unmet::Sequence { expected, head: view.head })));
         }
+        self.check_native(view)?;
         let piece = |nth: &usize| Piece {
             draft: self.events[*nth].clone(),
             id: self.terms.id.map(ToOwned::to_owned),

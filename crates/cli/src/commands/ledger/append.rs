@@ -169,15 +169,21 @@ fn done(args: &Args, ledger: &Ledger, appended: &Appended, format: Format) -> Re
 }
 
 fn mismatch(expected: u64, head: u64, format: Format) -> Report {
-    let message = format!("ErrSequenceMismatch: expected sequence {expected}, but the ledger is at {head}");
-    let hint = "somebody else appended: read what is new, decide again, and try again";
+    let message = format!("expected sequence {expected}, but the ledger is at {head}");
+    let hint = match head {
+        0 => "the ledger is empty: is it the one that was read, or were its events removed?".to_owned(),
+        _ if expected > head => {
+            format!("the ledger has only {head} events: is it the one that was read, or did it become shorter?")
+        }
+        _ => "somebody else appended: read what is new, decide again, and try again".to_owned(),
+    };
     let report = Report::new(Exit::TryAgain);
     match format {
         Format::Json => report.json(&Mismatch {
             status: "error",
             code: "E_SEQUENCE_MISMATCH",
             message: &message,
-            hint,
+            hint: &hint,
             expected,
             head,
         }),
