@@ -67,6 +67,7 @@ mod ledger_cmd_append;
 mod ledger_cmd_check;
 mod ledger_cmd_follow;
 mod ledger_cmd_read;
+mod ledger_exact;
 mod ledger_foreign_locks;
 mod ledger_full_disk;
 mod ledger_kills;

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use super::{Call, Root, Said, from_now, names_in, put};
 
+/// The `content_hash` of the nodes: SHA-256 of `type:claim|statement:s|inference:assumption`.
+const HASH: &str = "96febcb19e9936a822b59e40f2466c6059a3eb6b31760d696f0174a1beed9283";
+
 /// A directory that a ledger belongs to. It goes away with the test.
 pub(crate) struct Book {
     root: Root,
@@ -38,7 +41,7 @@ impl Book {
         for (seq, id) in [(2, "1"), (3, "1.1"), (4, "1.2")] {
             let node = json!({
                 "id": id, "type": "claim", "statement": "s", "inference": "assumption", "workflow_state": "available",
-                "epistemic_state": "pending", "taint_state": "unresolved", "content_hash": "0".repeat(64), "created": at,
+                "epistemic_state": "pending", "taint_state": "unresolved", "content_hash": HASH, "created": at,
                 "claimed_at": "0001-01-01T00:00:00Z",
             });
             // `type` first, as that program wants it.

@@ -4,6 +4,7 @@
 //! [`Proof`] before it writes to a native ledger, and `doctor` asks it about what others wrote. Only what is known to be refused is: an
 //! event that is wrongly called good is the native program's to report, one that is wrongly called bad would be replaced by a no-op.
 
+mod content;
 mod shapes;
 
 use alloc::borrow::ToOwned as _;
@@ -18,6 +19,8 @@ use serde_json::{Map, Value};
 use super::members::Members;
 use super::seq::Seq;
 use super::stored::Stored;
+
+pub use self::content::{WrongHash, wrong_hash};
 
 /// A node's id is no longer, in either style.
 pub const NODE_BYTES_MAX: usize = 1024;

@@ -3,6 +3,7 @@
 use lokt_core::ledger::claiming;
 use lokt_core::ledger::draft::{Added, Draft};
 use lokt_core::ledger::fold::Folded;
+use lokt_core::ledger::proof::wrong_hash;
 use lokt_core::ledger::seq::{Seq, Style};
 use lokt_core::ledger::stored::Stored;
 
@@ -179,7 +180,8 @@ impl Append<'_> {
         folder.seq_of_id(folded, id)
     }
 
-    /// What the native program's replay would refuse for good must not get into its ledger.
+    /// What the native program's replay would refuse for good must not get into its ledger, nor a node that makes it call the proof
+    /// invalid.
     fn check_native(&self, view: &View<'_>) -> Result<(), Error> {
         let Some(mut proof) = view.folded.as_deref().and_then(|folded| folded.proof.clone()) else { return Ok(()) };
         for (nth, seq) in self.rest.iter().zip(view.next.get()..) {
@@ -187,6 +189,9 @@ impl Append<'_> {
             let bad = |why: String| Error::new(ErrorKind::BadEvent, why);
             let bytes = draft.render(Style::Native, view.now.wall, Added::default()).map_err(|error| bad(error.0))?;
             let stored = Stored::parse(&bytes).map_err(|error| bad(error.0))?;
+            if let Some(wrong) = wrong_hash(&stored) {
+                return Err(bad(format!("the native program could not verify this ledger any more: {wrong}")));
+            }
             let Some(seq) = Seq::new(seq) else { continue };
             proof.apply(seq, &stored).map_err(|refusal| {
                 bad(format!("the native program could not read this ledger any more: {}", refusal.0))

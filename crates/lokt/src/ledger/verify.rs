@@ -9,7 +9,8 @@ mod claims;
 
 use lokt_core::ledger::chain::{Chain, Digest, Leaf};
 use lokt_core::ledger::checkpoint::Checkpoint;
-use lokt_core::ledger::seq::{Oddity, Seq};
+use lokt_core::ledger::proof::{WrongHash, wrong_hash};
+use lokt_core::ledger::seq::{Oddity, Seq, Style};
 use lokt_core::ledger::stored::Stored;
 
 use self::claims::Claims;
@@ -193,6 +194,9 @@ impl<'a> Judge<'a> {
         if let Some(original) = event.repaired() {
             self.repaired(seq, original);
         }
+        if let Some(wrong) = wrong_hash(event).filter(|_| self.ledger.settings.style == Style::Native) {
+            self.problems.push(hash_problem(self.ledger, seq, &wrong));
+        }
         for message in self.claims.see(seq, event) {
             let hint = "tokens of a claim that was displaced are stale; its owner has to claim again";
             self.problems.push(Problem {
@@ -326,6 +330,18 @@ impl<'a> Judge<'a> {
         let checkpoint = Checkpoint { head: self.pure.through(), chain: self.pure.digest() };
         let value = Verification { events, chained: self.chained, checkpoint, problems: self.problems };
         Said { value, warnings: self.warnings }
+    }
+}
+
+/// A node that isn't what it was when its digest was taken, or whose digest was made up. Which of the two is right isn't known here.
+pub(super) fn hash_problem(ledger: &Ledger, seq: Seq, wrong: &WrongHash) -> Problem {
+    Problem {
+        code: "content-hash",
+        seq: Some(seq.get()),
+        path: Some(ledger.at(&ledger.file(seq))),
+        message: format!("the native program's `replay --verify` fails because of event {seq}: {wrong}"),
+        hint: Some("compare with a copy: the node was changed after it was made, or made with a wrong digest".to_owned()),
+        fix: Fix::No,
     }
 }
 

@@ -18,7 +18,7 @@ fn native() -> (tempfile::TempDir, Ledger) {
         &file(&ledger, 1),
         br#"{"type":"proof_initialized","timestamp":"2026-01-01T00:00:00Z","conjecture":"c","author":"a"}"#,
     );
-    let node = r#"{"id":"1","type":"claim","statement":"s","inference":"assumption","workflow_state":"available","epistemic_state":"pending"}"#;
+    let node = r#"{"id":"1","type":"claim","statement":"s","inference":"assumption","workflow_state":"available","epistemic_state":"pending","content_hash":"96febcb19e9936a822b59e40f2466c6059a3eb6b31760d696f0174a1beed9283"}"#;
     put_new(
         &file(&ledger, 2),
         format!(r#"{{"type":"node_created","timestamp":"2026-01-01T00:00:00Z","node":{node}}}"#),

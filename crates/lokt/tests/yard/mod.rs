@@ -33,7 +33,7 @@ impl Yard {
         if style == Style::Native {
             for node in ["1", "1.1", "1.2"] {
                 yard.foreign(&format!(
-                    r#"{{"type":"node_created","timestamp":"2026-01-01T00:00:00Z","node":{{"id":"{node}","workflow_state":"available","epistemic_state":"pending"}}}}"#
+                    r#"{{"type":"node_created","timestamp":"2026-01-01T00:00:00Z","node":{{"id":"{node}","workflow_state":"available","epistemic_state":"pending","content_hash":"06d59ed4a6db6f9aca78dddf853c594aeaa3229187fcc20bb8ad64a60d40876b"}}}}"#
                 ));
             }
         }

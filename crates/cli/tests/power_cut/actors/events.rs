@@ -13,6 +13,9 @@ use crate::site::{Call, Highest, Site, Stop};
 use crate::stored::number;
 use crate::tally::Tally;
 
+/// The `content_hash` of the nodes: SHA-256 of `type:claim|statement:s|inference:assumption`.
+const HASH: &str = "96febcb19e9936a822b59e40f2466c6059a3eb6b31760d696f0174a1beed9283";
+
 /// How files and claims are called in a ledger.
 #[derive(Clone, Copy)]
 pub(crate) struct Style {
@@ -115,7 +118,7 @@ impl Events {
         for (number, id) in (2..).zip(self.style.nodes) {
             let node = json!({
                 "id": id, "type": "claim", "statement": "s", "inference": "assumption", "workflow_state": "available",
-                "epistemic_state": "pending", "taint_state": "unresolved", "content_hash": "0".repeat(64), "created": at,
+                "epistemic_state": "pending", "taint_state": "unresolved", "content_hash": HASH, "created": at,
                 "claimed_at": "0001-01-01T00:00:00Z",
             });
             let event = format!(r#"{{"type":"node_created","timestamp":"{at}","node":{node}}}"#);

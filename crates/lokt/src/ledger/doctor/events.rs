@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lokt_core::ledger::proof::Proof;
+use lokt_core::ledger::proof::{Proof, wrong_hash};
 use lokt_core::ledger::seq::{Seq, Style};
 
 use super::{Finding, Repair};
@@ -10,7 +10,7 @@ use crate::ledger::Ledger;
 use crate::ledger::answers::{Fix, Progress};
 use crate::ledger::census::Names;
 use crate::ledger::look::{Kept, Look, Seen, What};
-use crate::ledger::verify::NO_OP;
+use crate::ledger::verify::{NO_OP, hash_problem};
 use crate::parallel;
 
 /// So many events are in memory at a time.
@@ -151,6 +151,9 @@ impl Ledger {
                 found("misread", message).hint("write `type` as its first member, as plain text, and keep a copy")
             }
             (What::Event(event), kept, None) => {
+                if let Some(wrong) = wrong_hash(event).filter(|_| self.settings.style == Style::Native) {
+                    return Some(Finding { problem: hash_problem(self, seq, &wrong), repair: None });
+                }
                 if kept == Kept::Late {
                     warnings.push(format!("event {seq} came late, in a place that was kept free for it"));
                 }
