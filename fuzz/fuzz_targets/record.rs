@@ -57,7 +57,7 @@ fn decides(hold: &Hold) {
                 Intent::Prune,
                 Intent::Freeze(terms.clone()),
                 Intent::Unfreeze { force: true },
-                Intent::Check(9),
+                Intent::Check(9.into()),
             ] {
                 let _ = decide(&intent, facts, &me, &Policy::NAMED);
             }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use lokt::{Badges, Fence, FoundRoot, Identity, LockName, Lokt, Surroundings};
+use lokt::{Badges, EntryState, Fence, FoundRoot, Identity, LockId, LockName, Lokt, Presented, Surroundings};
 
 use crate::args::{RootArg, lock_name};
 use crate::report::{Failure, say};
@@ -52,20 +52,46 @@ impl Context {
         Ok(Self { surroundings, root, me, named_owner, holds })
     }
 
-    /// What a command that acts under a token claims to hold: `name` with `token`; without a token, with the one that the guard got
-    /// that we run under; without a name too, all of that guard's.
-    pub(crate) fn claimed(&self, name: Option<&str>, token: Option<u64>) -> Result<Vec<Claimed>, Failure> {
-        let Some(name) = name else { return innermost(token) };
+    /// What a command that acts under a token claims to hold: `name` with `given`; without a token, with the one that the guard got
+    /// that we run under; without a name too, all of that guard's. A token from the environment comes with the lock id of the
+    /// hold for which it was issued: in another root the same number is another holder's.
+    pub(crate) fn claimed(
+        &self,
+        name: Option<&str>,
+        given: Option<Presented>,
+        lokt: Option<&Lokt>,
+    ) -> Result<Vec<Claimed>, Failure> {
+        let Some(name) = name else { return innermost(given) };
         let name = lock_name(name)?;
-        let inherited = || self.holds.of(&name).and_then(|badge| badge.token).map(Fence::get);
-        // A guard inside its own lock hands down the names it was asked for, and no badge of its own.
-        let listed =
-            || innermost(None).ok()?.into_iter().find(|claimed| claimed.name == name).map(|claimed| claimed.token);
-        let Some(token) = token.or_else(inherited).or_else(listed) else {
+        let presented = match given {
+            Some(given) => Some(given),
+            None => self.inherited(&name, lokt)?,
+        };
+        let Some(presented) = presented else {
             return Err(Failure::usage(format!("no token of lock {} is given", quoted(name.as_str())))
                 .hint("pass --token, or run it inside `lokt guard`, which hands down its tokens"));
         };
-        Ok(vec![Claimed { name, token }])
+        Ok(vec![Claimed { name, presented }])
+    }
+
+    /// The token of `name` that the environment hands down. Guards of several roots can be around us: then the one that was issued
+    /// for what is stored here, else the innermost.
+    fn inherited(&self, name: &LockName, lokt: Option<&Lokt>) -> Result<Option<Presented>, Failure> {
+        let badges = self.holds.all_of(name).filter_map(|badge| {
+            Some(Presented { token: badge.token.map(Fence::get)?, lock_id: Some(badge.lock_id.clone()) })
+        });
+        // A guard inside its own lock hands down the names it was asked for, and no badge of its own.
+        let listed = innermost(None).unwrap_or_default().into_iter();
+        let listed = listed.filter(|claimed| claimed.name == *name).map(|claimed| claimed.presented);
+        let mut candidates: Vec<Presented> = badges.chain(listed).collect();
+        candidates.dedup();
+        if let ([_, _, ..], Some(lokt)) = (candidates.as_slice(), lokt)
+            && let Some(EntryState::Held(holder)) = lokt.entry(name)?.map(|entry| entry.state)
+        {
+            let stored = Some(holder.hold.lock_id);
+            candidates.sort_by_key(|candidate| candidate.lock_id != stored);
+        }
+        Ok(candidates.into_iter().next())
     }
 
     /// The root, created if it is missing. A caller who expected another one sees where: in a new root nobody else is excluded.
@@ -126,6 +152,8 @@ pub(crate) fn sessions_dir() -> Option<PathBuf> {
 /// The lease that a command of `lokt lease run` runs under.
 pub(crate) struct LeaseRun {
     pub(crate) top: PathBuf,
+    /// The id of that repository: another one can be in its place by now.
+    pub(crate) repo_id: Option<String>,
     pub(crate) worktree: String,
     pub(crate) token: u64,
 }
@@ -141,7 +169,7 @@ impl LeaseRun {
 pub(crate) fn lease_run() -> Option<LeaseRun> {
     let token = text("LOKT_LEASE_TOKEN")?.parse().ok()?;
     let top = variable("LOKT_LEASE_REPO").map(PathBuf::from)?;
-    Some(LeaseRun { top, worktree: text("LOKT_LEASE_WORKTREE")?, token })
+    Some(LeaseRun { top, repo_id: text("LOKT_LEASE_REPO_ID"), worktree: text("LOKT_LEASE_WORKTREE")?, token })
 }
 
 /// Who asks, where no root is needed. `owner`: what was given on the command line.
@@ -164,11 +192,11 @@ fn named_owner() -> Result<Option<String>, Failure> {
 /// A name, and the token under which somebody acts on it.
 pub(crate) struct Claimed {
     pub(crate) name: LockName,
-    pub(crate) token: u64,
+    pub(crate) presented: Presented,
 }
 
-/// The names of the guard that we run under, with their tokens.
-fn innermost(token: Option<u64>) -> Result<Vec<Claimed>, Failure> {
+/// The names of the guard that we run under, with their tokens and the holds for which those were issued.
+fn innermost(given: Option<Presented>) -> Result<Vec<Claimed>, Failure> {
     let none = || {
         Failure::usage("no lock is named, and this doesn't run inside `lokt guard`")
             .hint("name a lock and its token, as in `lokt fence check NAME --token TOKEN`")
@@ -176,11 +204,19 @@ fn innermost(token: Option<u64>) -> Result<Vec<Claimed>, Failure> {
     let names = text("LOKT_NAME").ok_or_else(none)?;
     let tokens = text("LOKT_FENCING_TOKEN").unwrap_or_default();
     let mut tokens = tokens.split(',').map(|token| token.parse().unwrap_or(0));
+    let lock_ids = text("LOKT_LOCK_ID").unwrap_or_default();
+    let mut lock_ids = lock_ids.split(',').map(LockId::from_text);
     let names: Vec<LockName> = names.split(',').map(lock_name).collect::<Result<_, _>>()?;
-    if let (Some(_), true) = (token, names.len() > 1) {
+    if let (Some(_), true) = (&given, names.len() > 1) {
         return Err(Failure::usage("one token, but the guard holds several locks").hint("name the lock, too"));
     }
-    Ok(names.into_iter().map(|name| Claimed { name, token: token.or_else(|| tokens.next()).unwrap_or(0) }).collect())
+    let mut handed_down = || Presented {
+        token: tokens.next().unwrap_or(0),
+        // Without one the token belongs to no hold, so it opens none.
+        lock_id: Some(lock_ids.next().unwrap_or_default()),
+    };
+    let presented = |name| Claimed { name, presented: given.clone().unwrap_or_else(&mut handed_down) };
+    Ok(names.into_iter().map(presented).collect())
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the module that owns the environment")]

@@ -125,7 +125,7 @@ impl Exit {
             Denial::Missing => Self::Missing,
             Denial::NotYours(_) | Denial::Guarded(_) | Denial::OtherHold(_) | Denial::Lost(_) => Self::NotYours,
             Denial::Over(holder) if holder.staleness() == Some(Staleness::Expired) => Self::Expired,
-            Denial::StaleToken { .. } | Denial::Over(_) => Self::StaleToken,
+            Denial::StaleToken { .. } | Denial::OtherIssuer { .. } | Denial::Over(_) => Self::StaleToken,
             Denial::NotStale(_) | Denial::Kept => Self::Failed,
         }
     }

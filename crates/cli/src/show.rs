@@ -225,6 +225,12 @@ pub(crate) fn refusal(subject: Subject, name: &str, denial: &Denial, me: &str, n
         Denial::StaleToken { named, current: None } => {
             format!("token {named} is not the current one of lock {name}: it has none")
         }
+        Denial::OtherIssuer { named, holder } => {
+            format!(
+                "token {named} was issued elsewhere: here, {named} is the token of another hold of lock {name}, by {}",
+                owner_at(&holder.hold)
+            )
+        }
         Denial::Over(holder) => {
             let token = holder.hold.token.map_or(0, lokt::Fence::get);
             let why = match holder.staleness() {

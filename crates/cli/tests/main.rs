@@ -51,6 +51,7 @@ mod hostile;
 mod hostile_line;
 mod hostile_matrix;
 mod in_order;
+mod inherited_tokens;
 mod lease_checks;
 mod lease_cmd_audit;
 mod lease_cmd_fence;

@@ -30,7 +30,12 @@ impl Badges {
 
     /// The innermost hold of `name`.
     pub fn of(&self, name: &LockName) -> Option<&Badge> {
-        self.0.iter().rev().find(|(held, _)| held == name).map(|(_, badge)| badge)
+        self.all_of(name).next()
+    }
+
+    /// Every hold of `name`, innermost first: holds of several roots can have one name.
+    pub fn all_of(&self, name: &LockName) -> impl Iterator<Item = &Badge> {
+        self.0.iter().rev().filter(move |(held, _)| held == name).map(|(_, badge)| badge)
     }
 
     /// One more hold.

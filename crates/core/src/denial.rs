@@ -112,6 +112,14 @@ pub enum Denial {
         /// The current one.
         current: Option<Fence>,
     },
+    /// The number is the current one, but it was issued for another hold: by another root, or before
+    /// this root was removed and made again.
+    OtherIssuer {
+        /// The token that was named.
+        named: u64,
+        /// The hold that has this number here.
+        holder: Box<Holder>,
+    },
     /// The token that was named is that of a hold that is over; nobody has taken the name since.
     Over(Box<Holder>),
     /// `--break-stale` on something that isn't.
@@ -133,7 +141,7 @@ impl Denial {
             Self::Missing => "E_NOT_FOUND",
             Self::NotYours(_) | Self::Guarded(_) | Self::OtherHold(_) | Self::Lost(_) => "E_LOCK_NOT_HELD",
             Self::Over(holder) if holder.staleness() == Some(Staleness::Expired) => "E_LOCK_EXPIRED",
-            Self::StaleToken { .. } | Self::Over(_) => "E_FENCING_MISMATCH",
+            Self::StaleToken { .. } | Self::OtherIssuer { .. } | Self::Over(_) => "E_FENCING_MISMATCH",
             Self::NotStale(_) | Self::Kept => "E_NOT_STALE",
         }
     }
@@ -145,6 +153,7 @@ impl Denial {
             | Self::NotYours(holder)
             | Self::Guarded(holder)
             | Self::OtherHold(holder)
+            | Self::OtherIssuer { holder, .. }
             | Self::Over(holder)
             | Self::NotStale(holder) => Some(holder),
             Self::Lost(holder) | Self::Frozen(holder) => holder.as_deref(),

@@ -263,6 +263,7 @@ fn what_changes_nothing_and_refuses_no_hold_leaves_no_event() {
         Denial::Guarded(holder(victim())),
         Denial::OtherHold(holder(victim())),
         Denial::StaleToken { named: 1, current: None },
+        Denial::OtherIssuer { named: 1, holder: holder(victim()) },
         Denial::Over(holder(victim())),
         Denial::NotStale(holder(victim())),
         Denial::Lost(Some(holder(victim()))),

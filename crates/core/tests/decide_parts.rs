@@ -551,6 +551,7 @@ fn each_denial_has_its_stable_code() {
         (Denial::OtherHold(holder()), "E_LOCK_NOT_HELD", true),
         (Denial::Lost(Some(holder())), "E_LOCK_NOT_HELD", true),
         (Denial::StaleToken { named: 1, current: None }, "E_FENCING_MISMATCH", false),
+        (Denial::OtherIssuer { named: 1, holder: holder() }, "E_FENCING_MISMATCH", true),
         (Denial::NotStale(holder()), "E_NOT_STALE", true),
         (Denial::Kept, "E_NOT_STALE", false),
     ] {

@@ -18,7 +18,7 @@ use common::any_steps::any_steps;
 use common::arbitrary::{any_hold, any_time};
 use jiff::SignedDuration;
 use lokt_core::decide::{
-    Bearer, Breaking, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Slot, Terms, decide,
+    Bearer, Breaking, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Presented, Slot, Terms, decide,
 };
 use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, Parts, PulseRef};
 use lokt_core::liveness::Liveness;
@@ -140,7 +140,7 @@ fn any_intent(hold: &Hold) -> impl Strategy<Value = Intent> + use<> {
         Just(Intent::Prune),
         again.prop_map(Intent::Freeze),
         any::<bool>().prop_map(|force| Intent::Unfreeze { force }),
-        prop_oneof![Just(token), any::<u64>()].prop_map(Intent::Check),
+        prop_oneof![Just(token), any::<u64>()].prop_map(|token| Intent::Check(token.into())),
     ]
 }
 
@@ -270,9 +270,19 @@ proptest! {
         let stored = question.hold.token.map(Fence::get);
         for named in [named, stored.unwrap_or(0)] {
             let good = stored == Some(named) && question.hold_lives();
-            let decision = Question { intent: Intent::Check(named), ..question.clone() }.answer(None);
+            let decision = Question { intent: Intent::Check(named.into()), ..question.clone() }.answer(None);
             prop_assert_eq!(matches!(decision, Decision::Inside), good, "{:?}", decision);
             prop_assert!(!matches!(decision, Decision::Commit { .. }), "a check changes nothing");
+            // With the lock id that is stored it is the same question, with any other never good.
+            for (lock_id, same) in [
+                (question.hold.lock_id.clone(), !question.hold.lock_id.is_empty()),
+                (LockId::from_text(format!("{}0", question.hold.lock_id)), false),
+                (LockId::default(), false),
+            ] {
+                let presented = Presented { token: named, lock_id: Some(lock_id) };
+                let decision = Question { intent: Intent::Check(presented), ..question.clone() }.answer(None);
+                prop_assert_eq!(matches!(decision, Decision::Inside), good && same, "{:?}", decision);
+            }
         }
     }
 

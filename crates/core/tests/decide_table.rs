@@ -13,7 +13,7 @@ mod table {
     pub(crate) mod case;
 }
 
-use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Condition, Grip, Intent, Policy};
+use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Condition, Grip, Intent, Policy, Presented};
 use lokt_core::denial::Staleness;
 use lokt_core::hold::{Fence, LockId, PartKind, PulseRef};
 use lokt_core::pulse::ProcessRef;
@@ -642,7 +642,26 @@ fn a_token_is_good_while_its_hold_lives_whoever_asks_and_whatever_is_frozen() {
             answer: |_| Answer::Refused(Refusal::Over),
         },
     ];
-    holds_for_every_case(|_| Intent::Check(7), &rows);
+    holds_for_every_case(|_| Intent::Check(7.into()), &rows);
+    let issued_here = Presented { token: 7, lock_id: Some(stored_id()) };
+    holds_for_every_case(|_| Intent::Check(issued_here.clone()), &rows);
+}
+
+#[test]
+fn a_token_that_was_issued_for_another_hold_is_never_good_though_its_number_is_the_stored_one() {
+    let rows = [
+        NEWER,
+        NO_TOKEN,
+        Row {
+            says: "all-or-nothing: a number of another root opened this fence",
+            applies: |_| true,
+            answer: |_| Answer::Refused(Refusal::OtherIssuer),
+        },
+    ];
+    for elsewhere in [LockId::from_bits(1), LockId::default()] {
+        let presented = Presented { token: 7, lock_id: Some(elsewhere) };
+        holds_for_every_case(|_| Intent::Check(presented.clone()), &rows);
+    }
 }
 
 #[test]
@@ -654,7 +673,7 @@ fn a_token_that_is_not_the_stored_one_is_stale_older_or_newer() {
         };
         for case in every_case() {
             let answer = Answer::Refused(stale(&case, named));
-            check(&case, &Intent::Check(named), Policy::NAMED, &answer, "any other token is stale");
+            check(&case, &Intent::Check(named.into()), Policy::NAMED, &answer, "any other token is stale");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use lokt_core::audit;
-use lokt_core::decide::{Decision, Intent, Policy, decide};
+use lokt_core::decide::{Decision, Intent, Policy, Presented, decide};
 use lokt_core::denial::Holder;
 use lokt_core::hold::{Fence, LockId};
 use lokt_core::name::LockName;
@@ -40,8 +40,8 @@ pub enum Publishing {
 
 impl Lokt {
     /// Is `token` that of the living hold of `name`?
-    pub fn check_token(&self, name: &LockName, token: u64) -> Result<Fenced, Error> {
-        check(&self.store(), name, token)
+    pub fn check_token(&self, name: &LockName, token: impl Into<Presented>) -> Result<Fenced, Error> {
+        check(&self.store(), name, &token.into())
     }
 
     /// Puts a copy of `source` where `target` is, in one step, if `token` is still that of the living hold of `name`: it is
@@ -49,19 +49,19 @@ impl Lokt {
     pub fn publish(
         &self,
         name: &LockName,
-        token: u64,
+        token: impl Into<Presented>,
         source: &Path,
         target: &Path,
     ) -> Result<Said<Publishing>, Error> {
-        let store = self.store();
+        let (store, presented) = (self.store(), token.into());
         // Whoever is too late needn't copy first.
-        let mut staged = match check(&store, name, token)? {
+        let mut staged = match check(&store, name, &presented)? {
             Fenced::Current(_) => Some(self.stage(source, target)?),
             Fenced::Denied(_) => None,
         };
         let inside = store.enter()?;
         let now = self.now();
-        let (value, event) = match (check(&store, name, token)?, staged.as_mut()) {
+        let (value, event) = match (check(&store, name, &presented)?, staged.as_mut()) {
             (Fenced::Current(holder), Some(staged)) => {
                 staged.publish().map_err(|error| bad_target(target, error))?;
                 let event =
@@ -75,7 +75,7 @@ impl Lokt {
             }
             (Fenced::Denied(refusal), _) => {
                 let target = target.to_string_lossy();
-                let event = audit::publish_denied(token, name.as_str(), &target, self.me(), now.wall);
+                let event = audit::publish_denied(presented.token, name.as_str(), &target, self.me(), now.wall);
                 (Publishing::Denied(refusal), event)
             }
         };
@@ -104,11 +104,11 @@ impl Lokt {
     }
 }
 
-fn check(store: &Store<'_>, name: &LockName, token: u64) -> Result<Fenced, Error> {
+fn check(store: &Store<'_>, name: &LockName, presented: &Presented) -> Result<Fenced, Error> {
     let now = store.machine.now();
     let view = store.view(name, &now, Depth::Holder, None)?.readable(name, Kind::Lock)?;
     let (id, unused) = (LockId::default(), Fence::new(1).expect("one is a token"));
-    let decision = decide(&Intent::Check(token), view.facts(now, &id, unused, None), store.me, &Policy::NAMED);
+    let decision = decide(&Intent::Check(presented.clone()), view.facts(now, &id, unused, None), store.me, &Policy::NAMED);
     Ok(match (decision, view.found.holder()) {
         (Decision::Inside, Some(holder)) => Fenced::Current(Box::new(holder)),
         (Decision::Deny(denial), _) => {

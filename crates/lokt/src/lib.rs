@@ -56,7 +56,7 @@ pub use inspect::{Entry, EntryState, GuardOutlook, KnownNames, Outlook, living_p
 pub use locks::{Condition, End, Ended, Grant, Granted, Lokt, Pruned, Refusal, Said, Swept};
 pub use lokt_core::audit::{EVENTS, Event, Filter, LINE_BYTES_MAX, Line};
 pub use lokt_core::badges::Badges;
-pub use lokt_core::decide::{Breaking, Broken, Cause, Terms};
+pub use lokt_core::decide::{Breaking, Broken, Cause, Presented, Terms};
 pub use lokt_core::denial::{Denial, Holder, Staleness};
 pub use lokt_core::guard::{LOST, OnLost, Warning};
 pub use lokt_core::history::{Figures, Percentiles};

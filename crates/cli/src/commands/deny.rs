@@ -156,6 +156,9 @@ fn hint(name: &str, refused: &Refusal, me: &str) -> Option<String> {
         Denial::Guarded(_) => {
             format!("it ends with its command; `lokt unlock --force {name}` takes it away from under it")
         }
+        Denial::OtherIssuer { .. } => "it comes from a guard of another root, or of a root that was removed since; \
+            `lokt root` shows which root is used here"
+            .into(),
         Denial::OtherHold(_) | Denial::StaleToken { .. } | Denial::Over(_) => {
             format!("`lokt status {name}` shows the current hold")
         }

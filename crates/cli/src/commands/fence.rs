@@ -1,6 +1,6 @@
 //! `lokt fence check`: is a token still the one to act under?
 
-use lokt::{Fenced, Holder};
+use lokt::{Fenced, Holder, LockId, Presented};
 use serde::Serialize;
 
 use super::deny;
@@ -14,6 +14,8 @@ use crate::show::{quoted, until};
 #[derive(clap::Parser)]
 #[command(
     after_help = "Inside `lokt guard` neither name nor token is needed: then all of the guard's locks are checked. \
+    The token that a guard hands down counts only for the lock of that guard: in another root the same number is another hold's (6). \
+    A number that is given with --token alone is compared as a number. \
     A token is good while its hold lives: 0. Its lease has expired and nobody has taken the lock since: 5. Anything else: 6. \
     Between the check and what you do next the lock may be lost; `lokt publish` has no such gap."
 )]
@@ -26,8 +28,16 @@ pub(crate) struct Args {
     /// The token; without it, the one that the guard got
     #[arg(long, value_name = "TOKEN", value_parser = parse_token)]
     token: Option<u64>,
+    /// With --token: the lock id of the hold for which it was issued
+    #[arg(long, value_name = "ID", requires = "token")]
+    lock_id: Option<String>,
     #[command(flatten)]
     root: RootArg,
+}
+
+/// The token of the command line, and the hold for which it was issued, if that was said.
+pub(super) fn given(token: Option<u64>, lock_id: Option<&str>) -> Option<Presented> {
+    token.map(|token| Presented { token, lock_id: lock_id.map(LockId::from_text) })
 }
 
 #[derive(Serialize)]
@@ -44,13 +54,14 @@ struct Good<'a> {
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     debug_assert_eq!(args.action, "check", "there is no other");
     let context = Context::read(&args.root)?;
-    let claimed = context.claimed(args.name.as_deref(), args.token)?;
     let lokt = context.open()?;
+    let claimed = context.claimed(args.name.as_deref(), given(args.token, args.lock_id.as_deref()), lokt.as_ref())?;
     let mut report = Report::new(Exit::Done);
     let mut checked = Vec::new();
-    for Claimed { name, token } in &claimed {
-        let Some(lokt) = &lokt else { return Err(nobody(name.as_str(), *token)) };
-        let holder = match lokt.check_token(name, *token)? {
+    for Claimed { name, presented } in &claimed {
+        let token = presented.token;
+        let Some(lokt) = &lokt else { return Err(nobody(name.as_str(), token)) };
+        let holder = match lokt.check_token(name, presented.clone())? {
             Fenced::Denied(refused) => return Ok(deny::report(lokt, name.as_str(), &refused, format)),
             Fenced::Current(holder) => holder,
         };
@@ -60,7 +71,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
                 .text(format!("token {token} of lock {} is good\n", quoted(name.as_str())))
                 .note(format!("note: the lock is held until {}", until(&holder, now)));
         }
-        checked.push((name, *token, holder));
+        checked.push((name, token, holder));
     }
     let checked: Vec<_> = checked.iter().map(|(name, token, holder)| good(name.as_str(), *token, holder)).collect();
     Ok(match (format, checked.as_slice()) {

@@ -70,8 +70,8 @@ const ENVIRONMENT: [(&str, &str); 9] = [
          `.local/state/lokt/sessions` in the third.",
     ),
     (
-        "LOKT_LEASE_WORKTREE, LOKT_LEASE_TOKEN, LOKT_LEASE_REPO",
-        "Set for the command of `lokt lease run`: the worktree, the token of its lease, and the top of the repository.",
+        "LOKT_LEASE_WORKTREE, LOKT_LEASE_TOKEN, LOKT_LEASE_REPO, LOKT_LEASE_REPO_ID",
+        "Set for the command of `lokt lease run`: the worktree, the token of its lease, and the top and the id of the repository.",
     ),
 ];
 

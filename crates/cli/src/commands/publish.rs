@@ -16,7 +16,8 @@ use crate::show::{clean, quoted};
 #[derive(clap::Parser)]
 #[command(
     after_help = "The copy is complete and synced before it replaces the target in one step, and the token is checked in that same \
-    step: whoever lost the lock meanwhile changes nothing. Inside `lokt guard` the token needn't be given."
+    step: whoever lost the lock meanwhile changes nothing. Inside `lokt guard` the token needn't be given; \
+    the one that the guard hands down counts only for the lock of that guard, not in another root (6)."
 )]
 pub(crate) struct Args {
     /// The lock's name
@@ -30,6 +31,9 @@ pub(crate) struct Args {
     /// The token; without it, the one that the guard got
     #[arg(long, value_name = "TOKEN", value_parser = parse_token)]
     token: Option<u64>,
+    /// With --token: the lock id of the hold for which it was issued
+    #[arg(long, value_name = "ID", requires = "token")]
+    lock_id: Option<String>,
     #[command(flatten)]
     root: RootArg,
 }
@@ -46,10 +50,13 @@ struct Published<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let context = Context::read(&args.root)?;
-    let claimed = context.claimed(Some(&args.name), args.token)?;
-    let [Claimed { name, token }] = claimed.as_slice() else { unreachable!("one name, one token") };
-    let Some(lokt) = context.open()? else { return Err(super::fence::nobody(name.as_str(), *token)) };
-    let said = lokt.publish(name, *token, &args.source, &args.target)?;
+    let lokt = context.open()?;
+    let given = super::fence::given(args.token, args.lock_id.as_deref());
+    let claimed = context.claimed(Some(&args.name), given, lokt.as_ref())?;
+    let [Claimed { name, presented }] = claimed.as_slice() else { unreachable!("one name, one token") };
+    let token = presented.token;
+    let Some(lokt) = lokt else { return Err(super::fence::nobody(name.as_str(), token)) };
+    let said = lokt.publish(name, presented.clone(), &args.source, &args.target)?;
     let report = match said.value {
         Publishing::Denied(refused) => {
             let report = deny::report(&lokt, name.as_str(), &refused, format);
@@ -62,7 +69,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
                 Format::Json => report.json(&Published {
                     status: "published",
                     name: name.as_str(),
-                    fencing_token: *token,
+                    fencing_token: token,
                     source: args.source.to_string_lossy().into_owned(),
                     target: target.into_owned(),
                     bytes,

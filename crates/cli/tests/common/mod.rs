@@ -38,7 +38,7 @@ pub(crate) const NO_PID: i64 = 4_194_304;
 /// No command takes this long, unless it hangs. A busy mutex takes five seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// What would change the outcome if it leaked in from whoever runs the tests.
-const VARIABLES: [&str; 21] = [
+const VARIABLES: [&str; 22] = [
     "LOKT_EXIT_CONFLICT",
     "LOKT_ROOT",
     "LOKT_OWNER",
@@ -51,6 +51,7 @@ const VARIABLES: [&str; 21] = [
     "LOKT_LEASE_WORKTREE",
     "LOKT_LEASE_TOKEN",
     "LOKT_LEASE_REPO",
+    "LOKT_LEASE_REPO_ID",
     "XDG_RUNTIME_DIR",
     "XDG_STATE_HOME",
     "GIT_DIR",

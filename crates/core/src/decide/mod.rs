@@ -134,6 +134,22 @@ pub struct Condition {
     pub token: Option<u64>,
 }
 
+/// A token that the caller wants to act under. Every root counts from 1, so the number alone doesn't
+/// tell a hold from one of another root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Presented {
+    /// The number.
+    pub token: u64,
+    /// The hold for which it was issued, if that is known: then the stored hold must be this one.
+    pub lock_id: Option<LockId>,
+}
+
+impl From<u64> for Presented {
+    fn from(token: u64) -> Self {
+        Self { token, lock_id: None }
+    }
+}
+
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Intent {
@@ -168,7 +184,7 @@ pub enum Intent {
         force: bool,
     },
     /// `lokt fence check`, `lokt publish`: is this token still the one to act under?
-    Check(u64),
+    Check(Presented),
 }
 
 /// What happened; also the audit event.
@@ -269,7 +285,7 @@ pub fn decide(intent: &Intent, facts: Facts<'_>, me: &Identity, policy: &Policy)
         Intent::Prune => end::prune(facts),
         Intent::Freeze(terms) => freeze::freeze(terms, facts, me),
         Intent::Unfreeze { force } => freeze::unfreeze(*force, facts, me),
-        Intent::Check(token) => fence::check(*token, facts),
+        Intent::Check(presented) => fence::check(presented, facts),
     }
 }
 

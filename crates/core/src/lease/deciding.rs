@@ -116,7 +116,7 @@ pub fn ask(
         Ask::Renew { .. } => decide(&Intent::Extend { ttl_sec: 1, token: None }, facts, &asker, &Policy::LEASES),
         Ask::Release { .. } => release(facts, &asker),
         Ask::Break => decide(&Intent::Unlock(Breaking::Force, Condition::default()), facts, &asker, &Policy::LEASES),
-        Ask::Check(token) => decide(&Intent::Check(token), facts, &asker, &Policy::LEASES),
+        Ask::Check(token) => decide(&Intent::Check(token.into()), facts, &asker, &Policy::LEASES),
     })
 }
 

@@ -191,7 +191,7 @@ pub fn reap(scene: Scene<'_>) -> Swept {
 pub fn check(table: &Table, token: Seq, now: &Moment, me: &Identity) -> Result<(), Denial> {
     let mut why = Denial::StaleToken { named: token.get(), current: None };
     for (node, claim) in table.of_token(token) {
-        match ask(&Intent::Check(token.get()), Some(&claim.hold(node)), token, *now, me) {
+        match ask(&Intent::Check(token.get().into()), Some(&claim.hold(node)), token, *now, me) {
             Decision::Deny(denial) => why = denial,
             _ => return Ok(()),
         }

@@ -268,7 +268,7 @@ impl World {
         let named = grip.and_then(|grip| grip.token).map_or(any, lokt_core::hold::Fence::get);
         let pid = self.stage.next_pid();
         let me = self.stage.identity(seat, pid);
-        let asked = self.ask(seat, &me, &Intent::Check(named), false);
+        let asked = self.ask(seat, &me, &Intent::Check(named.into()), false);
         let stored = asked.before.as_ref().and_then(|hold| hold.token).map(lokt_core::hold::Fence::get);
         let good = asked.lives() && stored == Some(named);
         assert_eq!(matches!(asked.decision, Decision::Inside), good, "all-or-nothing: token {named}: {asked:?}");

@@ -123,6 +123,7 @@ impl LeaseGuard {
         command.env("LOKT_LEASE_WORKTREE", held.worktree.name().as_str());
         command.env("LOKT_LEASE_TOKEN", self.lease.token.to_string());
         command.env("LOKT_LEASE_REPO", held.worktree.repository().top());
+        command.env("LOKT_LEASE_REPO_ID", held.worktree.repository().id());
         if let Some(finished) = interrupted(inbox) {
             return Ok(finished);
         }

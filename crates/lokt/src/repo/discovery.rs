@@ -52,6 +52,13 @@ impl Repository {
         real(dir).ancestors().find(format).map(ToOwned::to_owned)
     }
 
+    /// Is `other` this repository, perhaps by another path? Compared by device and inode of `.jvs`: a
+    /// link or a bind mount leads to the same repository, and a copy, which has the same id, is another.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let file = |repo: &Self| look(&repo.path).ok().flatten().map(|found| found.id);
+        self.top == other.top || file(self).is_some_and(|id| file(other) == Some(id))
+    }
+
     /// The worktree that `dir` is in, whether or not there is one of that name; `main` at the top.
     pub fn worktree_at(&self, dir: &Path) -> Option<String> {
         let dir = match &self.asked {

@@ -47,7 +47,7 @@ pub(super) fn ask(model: Leases, known: &Known, op: Op, session: u8, token: u8, 
         Op::Acquire => Intent::Lock(Terms { ttl_sec: Some(u64::from(LEASE)), reason: None }),
         Op::Renew => Intent::Extend { ttl_sec: u64::from(LEASE), token: Some(token.into()) },
         Op::Release => Intent::Unlock(Breaking::No, Condition { lock_id: None, token: Some(token.into()) }),
-        Op::Publish => Intent::Check(token.into()),
+        Op::Publish => Intent::Check(u64::from(token).into()),
         Op::Prune => return known.last.is_some(),
     };
     let facts = Facts {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::denied::{self, Asked, Question};
 use super::holder::{holder, until};
-use super::place::{Place, has_lease, of_run};
+use super::place::{Place, has_lease, is_not_elsewhere, of_run};
 use crate::args::parse_lease_token;
 use crate::context;
 use crate::exit::Exit;
@@ -24,7 +24,7 @@ use crate::show::{clean, quoted};
     Between a check and what you do next the lease may be lost; `publish` has no such gap: the copy is complete and synced before it \
     replaces the target in one step, and whoever lost the lease meanwhile changes nothing. Source and target must be on the repository's \
     file system, or the target there (69).\n\n\
-    Inside `lokt lease run` the token needn't be given."
+    Inside `lokt lease run` the token needn't be given, except in another repository than that of the run: there it is refused (6)."
 )]
 pub(crate) struct Args {
     /// What to do
@@ -82,7 +82,11 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let (worktree, token) = under(args)?;
     match files {
         None => check(&worktree, token, &args.place.words(), format),
-        Some((source, target)) => publish(&worktree, token, (source, target), &args.place.words(), format),
+        Some((source, target)) => {
+            let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+            is_not_elsewhere(parent.unwrap_or(Path::new(".")), &worktree, token)?;
+            publish(&worktree, token, (source, target), &args.place.words(), format)
+        }
     }
 }
 
@@ -99,6 +103,7 @@ fn under(args: &Args) -> Result<(Worktree, u64), Failure> {
             .hint("pass --token; `lokt lease status` shows the current one, but only its holder should act under it"));
     };
     let worktree = of_run(&run, me)?;
+    is_not_elsewhere(&context::current_dir()?, &worktree, run.token)?;
     has_lease(&worktree).map(|()| (worktree, run.token))
 }
 

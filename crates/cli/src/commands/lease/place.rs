@@ -46,13 +46,13 @@ impl Place {
         let run = context::lease_run().filter(|run| run.is_meant(named.as_ref()));
         let Some(run) = run else { return Ok((self.open(me)?, None)) };
         let dir = context::current_dir()?;
-        let is_elsewhere = Repository::find(&dir, me.clone())?.is_some_and(|repo| {
-            // At the top it is `main` only if nothing else is said.
-            let is_inside = named.is_none() && dir != repo.top();
-            let other = || repo.worktree_at(&dir).is_some_and(|name| name != run.worktree);
-            repo.top() != run.top || (is_inside && other())
-        });
-        if is_elsewhere {
+        let Some(here) = Repository::find(&dir, me.clone())? else {
+            return Ok((of_run(&run, me)?, Some(run.token)));
+        };
+        // At the top it is `main` only if nothing else is said.
+        let is_inside = named.is_none() && dir != here.top();
+        let other = || here.worktree_at(&dir).is_some_and(|name| name != run.worktree);
+        if !is_of_run(&here, &run) || (is_inside && other()) {
             return Ok((self.open(me)?, None));
         }
         Ok((of_run(&run, me)?, Some(run.token)))
@@ -78,7 +78,41 @@ pub(crate) fn of_run(run: &LeaseRun, me: Identity) -> Result<Worktree, Failure> 
             format!("there is no lokt repository in {}, as LOKT_LEASE_REPO says", clean(&run.top.to_string_lossy()));
         Failure::new(Exit::Missing, "E_NOT_FOUND", message).hint("it was moved or removed while the command ran")
     })?;
+    if !has_id_of_run(&repo, run) {
+        let (token, top) = (run.token, clean(&run.top.to_string_lossy()));
+        let message = format!("token {token} was issued by another repository than the one that is in {top} now");
+        return Err(Failure::new(Exit::StaleToken, "E_FENCING_MISMATCH", message)
+            .hint("the repository of this `lokt lease run` was replaced while the command ran"));
+    }
     existing(&repo, &worktree_name(&run.worktree)?)
+}
+
+fn has_id_of_run(repo: &Repository, run: &LeaseRun) -> bool {
+    run.repo_id.as_deref().is_none_or(|id| id == repo.id())
+}
+
+/// Is this the repository of the `lokt lease run` that this runs under, by whichever path?
+fn is_of_run(repo: &Repository, run: &LeaseRun) -> bool {
+    let by_path = || Repository::open(&run.top, repo.me().clone()).is_ok_and(|of| of.is_some_and(|of| of.is_same(repo)));
+    has_id_of_run(repo, run) && (repo.top() == run.top || by_path())
+}
+
+/// Refuses to act under a lease of `worktree` in `dir` if that is in another repository. Nothing in a
+/// directory outside of all repositories is protected by another lease.
+pub(crate) fn is_not_elsewhere(dir: &Path, worktree: &Worktree, token: u64) -> Result<(), Failure> {
+    let ours = worktree.repository();
+    let Some(other) = Repository::find(dir, ours.me().clone())?.filter(|other| !ours.is_same(other)) else {
+        return Ok(());
+    };
+    let shown = |repo: &Repository| clean(&repo.top().to_string_lossy());
+    let (name, dir) = (quoted(worktree.name().as_str()), clean(&dir.to_string_lossy()));
+    let message = format!(
+        "token {token} is of worktree {name} in the repository {}, but {dir} is in the repository {}",
+        shown(ours),
+        shown(&other)
+    );
+    Err(Failure::new(Exit::StaleToken, "E_FENCING_MISMATCH", message)
+        .hint("each repository has its own leases: acquire one there, or cd back to the repository of this lease"))
 }
 
 /// The repository that we are in.

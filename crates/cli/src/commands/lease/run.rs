@@ -20,7 +20,7 @@ use crate::show::{clean, holder_line, quoted};
 /// Run a command as the one writer of a worktree, and give the lease back when it ends
 #[derive(clap::Parser)]
 #[command(
-    after_help = "The command gets LOKT_LEASE_WORKTREE, LOKT_LEASE_TOKEN and LOKT_LEASE_REPO in its environment; `lokt lease fence` needs \
+    after_help = "The command gets LOKT_LEASE_WORKTREE, LOKT_LEASE_TOKEN, LOKT_LEASE_REPO and LOKT_LEASE_REPO_ID in its environment; `lokt lease fence` needs \
     no --token there. The exit code is the command's.\n\n\
     The lease is renewed while the command runs. Without a good renewal the command is told to end (SIGTERM) when two thirds of the lease \
     are over, is killed before nine tenths are, and the exit code is 79: it ends before somebody else can have the lease. Only while lokt \
