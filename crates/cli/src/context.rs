@@ -95,9 +95,9 @@ impl Context {
     }
 
     /// The root, created if it is missing. A caller who expected another one sees where: in a new root nobody else is excluded.
-    pub(crate) fn create(&self) -> Result<Lokt, Failure> {
+    pub(crate) fn create(&self, quiet: bool) -> Result<Lokt, Failure> {
         let lokt = Lokt::create(&self.root.path, self.me.clone())?;
-        if lokt.is_new() {
+        if lokt.is_new() && !quiet {
             say(&format!("note: created a new lock root: {}\n", clean(&lokt.root().to_string_lossy())));
         }
         Ok(lokt)

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let context = Context::read(&args.root)?;
-    let lokt = context.create()?;
+    let lokt = context.create(args.quiet)?;
     if args.drain && runs_under(&context, &lokt, &name) {
         let message = format!("--drain would wait for the guard of {} that this runs under", quoted(name.as_str()));
         return Err(Failure::usage(message).hint("freeze it without --drain, or from outside"));

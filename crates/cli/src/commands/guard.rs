@@ -163,7 +163,7 @@ fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
     let names: Vec<LockName> = args.names.iter().map(|name| lock_name(name)).collect::<Result<_, _>>()?;
     let context = Context::read(&args.root)?;
     let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let lokt = context.create()?.running(&words, args.log_command);
+    let lokt = context.create(args.quiet)?.running(&words, args.log_command);
     let mut inbox = inbox()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let mut display = Display::new(&lokt).quiet(args.quiet);

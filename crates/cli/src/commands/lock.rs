@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 fn answer(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let context = Context::read(&args.root)?;
-    let lokt = context.create()?;
+    let lokt = context.create(args.quiet)?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let said = match waiting_time(args.wait, args.timeout) {
         timeout if timeout.is_once() => ask(args, &lokt, &name, terms, &context, &mut Patience::none())?,
