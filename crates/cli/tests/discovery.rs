@@ -270,6 +270,9 @@ fn a_root_in_a_lokt_repository_is_nothing_wrong_with_it() {
     let a = top.join("worktrees/a");
     put(&a.join("page"), "text");
     run(&a, "lock x").exits(0, "it is free");
+    put(&a.join("scripts/build.sh"), "#!/bin/sh\nexec lokt guard build -- make\n");
+    run(&a, "prime").exits(0, "there is an answer").says("scripts/build.sh", "the worktree is the project");
+    crate::common::remove(&a.join("scripts/build.sh"));
     run(&top, "worktree list").exits(0, "the root is no worktree").says("b", "they are listed");
     let saves = lokt(&a).env("HOME", &place.path).args(["snapshot", "create", "--acquire"]).run();
     saves.exits(0, "it can be saved").says("1 file", "without the root");
@@ -359,7 +362,9 @@ fn a_lokt_repository_is_not_made_under_those_who_hold_locks() {
     said.notes(&top.join(".lokt").display().to_string(), "it says which roots are no longer used")
         .notes(&clone.join(".git/lokt").display().to_string(), "all of them");
     assert_eq!(root_of(lokt(&clone)).0, top.join(".jvs/lokt"), "there is one");
-    run(&clone, "doctor").exits(0, "a warning").says(&clone.join(".git/lokt").display().to_string(), "the old one is named");
+    run(&clone, "doctor")
+        .exits(0, "a warning")
+        .says(&clone.join(".git/lokt").display().to_string(), "the old one is named");
 }
 
 // --- what git's variables say
@@ -373,7 +378,9 @@ fn a_git_dir_that_names_nothing_from_here_is_searched_past() {
     let bare = place.dir("bare.git");
     git(&bare, &["init", "-q", "--bare"]);
     assert_eq!(root_of(lokt(&bare).env("GIT_DIR", ".")).0, bare.join("lokt"), "in the hook's own directory");
-    for (variable, value) in [("GIT_DIR", "."), ("GIT_DIR", ".git"), ("GIT_DIR", "/nonexistent"), ("GIT_COMMON_DIR", ".")] {
+    for (variable, value) in
+        [("GIT_DIR", "."), ("GIT_DIR", ".git"), ("GIT_DIR", "/nonexistent"), ("GIT_COMMON_DIR", ".")]
+    {
         let found = root_of(lokt(&sub).env(variable, value));
         assert_eq!(found, (site.join(".git/lokt"), "git".into()), "{variable}={value}: as for everybody here");
     }
@@ -454,9 +461,14 @@ fn the_search_for_git_stops_where_gits_own_does() {
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CEILING_DIRECTORIES", &ceilings)
             .run();
-        let expected = if asked.code == 0 { (repository.join(".git/lokt"), "git") } else { (deep.join(".lokt"), "local") };
+        let expected =
+            if asked.code == 0 { (repository.join(".git/lokt"), "git") } else { (deep.join(".lokt"), "local") };
         let found = root_of(lokt(&deep).env("GIT_CEILING_DIRECTORIES", &ceilings));
-        assert_eq!(found, (expected.0, expected.1.to_owned()), "GIT_CEILING_DIRECTORIES={ceilings}, as git has it{asked}");
+        assert_eq!(
+            found,
+            (expected.0, expected.1.to_owned()),
+            "GIT_CEILING_DIRECTORIES={ceilings}, as git has it{asked}"
+        );
     }
     run(&deep, "lock x").exits(0, "it is free");
     let walled = lokt(&deep).env("GIT_CEILING_DIRECTORIES", &repository).args(["doctor"]).run();

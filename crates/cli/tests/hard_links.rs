@@ -17,8 +17,10 @@ struct Linked {
 
 impl Linked {
     fn of(dir: &Path) -> Self {
-        let mut linked =
-            Self { dir: tempfile::tempdir_in(dir.parent().expect("it is in a directory")).expect("temp"), files: Vec::new() };
+        let mut linked = Self {
+            dir: tempfile::tempdir_in(dir.parent().expect("it is in a directory")).expect("temp"),
+            files: Vec::new(),
+        };
         linked.add(dir);
         assert!(!linked.files.is_empty(), "there are files in {}", dir.display());
         linked
@@ -118,10 +120,9 @@ fn what_a_killed_maker_left_is_no_second_name() {
         let path = root.path().join(file);
         let unfinished = root.path().join(format!("{file}~"));
         fs::hard_link(&path, &unfinished).expect("links can be made here");
-        let said = root.run("a", "lock x --ttl 5m").exits(0, "it goes on by itself");
+        let said = root.run("a", "guard x -- true").exits(0, "it goes on by itself");
         assert_eq!(said.stderr, "", "nothing is wrong with {file}");
         assert!(!unfinished.exists(), "{file}: the first name is gone");
-        root.run("a", "unlock x").exits(0, "it is ours");
     }
 }
 
@@ -153,9 +154,7 @@ fn a_lokt_repository_is_never_written_through() {
 #[test]
 fn a_ledger_is_never_written_through() {
     let place = Root::new();
-    let run = |words: &[&str]| {
-        Call::new(LOKT).cwd(place.outside()).env("LOKT_OWNER", "a").args(words).run()
-    };
+    let run = |words: &[&str]| Call::new(LOKT).cwd(place.outside()).env("LOKT_OWNER", "a").args(words).run();
     run(&["ledger", "init"]).exits(0, "a ledger can be made");
     for n in ["1", "2", "3"] {
         let event = format!(r#"{{"type":"note","text":"{n}","id":"i{n}"}}"#);

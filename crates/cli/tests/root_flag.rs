@@ -81,7 +81,8 @@ fn what_has_no_exit_code_of_its_own_speaks_of_that_root() {
         if is_watch {
             let run = call.start();
             std::thread::park_timeout(std::time::Duration::from_secs(2));
-            rustix::process::kill_process(crate::common::pid_of(run.pid()), rustix::process::Signal::INT).expect("ours");
+            rustix::process::kill_process(crate::common::pid_of(run.pid()), rustix::process::Signal::INT)
+                .expect("ours");
             run.wait().says(text, "it is about that root");
         } else {
             call.run().exits(0, "there is an answer").says(text, "it is about that root");

@@ -182,7 +182,11 @@ impl Surroundings {
             let entry = Path::new(OsStr::from_bytes(entry));
             resolves &= !entry.as_os_str().is_empty();
             if entry.is_absolute() {
-                ceilings.extend(if resolves { fs::canonicalize(entry).ok() } else { Some(entry.components().collect()) });
+                ceilings.extend(if resolves {
+                    fs::canonicalize(entry).ok()
+                } else {
+                    Some(entry.components().collect())
+                });
             }
         }
         let above = ceilings.into_iter().filter(|ceiling| start.starts_with(ceiling) && start != ceiling.as_path());
@@ -413,6 +417,68 @@ mod tests {
 
         let from_env = Surroundings { git_dir: Some(git.clone().into()), ..at(&dir) }.find_root();
         assert_eq!(from_env.path, git.join("lokt"));
+    }
+
+    #[test]
+    fn the_flag_wins_over_the_variable() {
+        let found = Surroundings { named_root: Some("f".into()), lokt_root: Some("r".into()), ..at(Path::new("/d")) };
+        assert_eq!(found.find_root(), Found { path: "/d/f".into(), method: Method::Flag });
+    }
+
+    #[test]
+    fn the_outermost_of_git_and_the_lokt_repository_counts() {
+        let dir = tempfile::tempdir().expect("temp");
+        let dir = dir.path().canonicalize().expect("it exists");
+        let (top, deep) = (dir.join("outer/top"), dir.join("outer/top/worktrees/a/deep"));
+        create_dir_all(&deep).expect("temp");
+        create_dir_all(top.join(".jvs")).expect("temp");
+        assert_eq!(at(&deep).find_root().method, Method::Local, "a .jvs without a format is none");
+        put(&top.join(".jvs/format_version"), "1\n");
+        repository(&top.join("worktrees/a/.git"));
+        let jvs = Found { path: top.join(".jvs/lokt"), method: Method::LoktRepository };
+        assert_eq!(at(&deep).find_root(), jvs, "git is inside");
+        assert_eq!(at(&top).find_root(), jvs, "everywhere in it");
+        repository(&top.join(".git"));
+        for from in [&deep, &top] {
+            assert_eq!(at(from).find_root(), Found::in_git(top.join(".git")), "git at its top is as far outside");
+        }
+        fs::remove_dir_all(top.join(".git")).expect("temp");
+        repository(&dir.join("outer/.git"));
+        for from in [&deep, &top] {
+            assert_eq!(at(from).find_root(), Found::in_git(dir.join("outer/.git")), "git is around it");
+        }
+    }
+
+    #[test]
+    fn links_that_lead_in_a_circle_end() {
+        let dir = tempfile::tempdir().expect("temp");
+        let dir = dir.path().canonicalize().expect("it exists");
+        for (one, other) in [("one", "other"), ("other", "one")] {
+            let top = dir.join(one);
+            create_dir_all(top.join(".jvs")).expect("temp");
+            put(&top.join(".jvs/format_version"), "1\n");
+            repository(&top.join("main/.git"));
+            put(&top.join(".git"), format!("gitdir: {}\n", dir.join(other).join("main/.git").display()));
+        }
+        assert_eq!(at(&dir.join("one")).find_root().method, Method::LoktRepository, "there is an answer");
+    }
+
+    #[test]
+    fn a_variable_of_gits_that_names_nothing_is_searched_past() {
+        let dir = tempfile::tempdir().expect("temp");
+        let sub = dir.path().join("sub");
+        create_dir_all(&sub).expect("temp");
+        repository(&dir.path().join(".git"));
+        let expected = Found::in_git(dir.path().join(".git"));
+        for value in [".", ".git", "/nonexistent", ""] {
+            assert_eq!(
+                Surroundings { git_dir: Some(value.into()), ..at(&sub) }.find_root(),
+                expected,
+                "GIT_DIR={value}"
+            );
+            let common = Surroundings { git_common_dir: Some(value.into()), ..at(&sub) };
+            assert_eq!(common.find_root(), expected, "GIT_COMMON_DIR={value}");
+        }
     }
 
     /// Whoever lost the path would lock beside everybody else.

@@ -402,7 +402,8 @@ mod tests {
 
     /// Flags with a value that may fit them, and single words.
     fn phrase() -> impl Strategy<Value = Vec<OsString>> {
-        let valued = (prop::sample::select(&["--ttl", "--timeout", "--reason", "--root", "--on-lost", "-E"][..]), word());
+        let valued =
+            (prop::sample::select(&["--ttl", "--timeout", "--reason", "--root", "--on-lost", "-E"][..]), word());
         prop_oneof![
             3 => word().prop_map(|word| vec![word]),
             1 => valued.prop_map(|(flag, value)| vec![flag.into(), value]),

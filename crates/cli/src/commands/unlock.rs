@@ -14,9 +14,11 @@ use crate::show::{clean, moved_aside, owner_at, quoted};
 
 /// End one's own lock
 #[derive(clap::Parser)]
-#[command(override_usage = "lokt unlock [--force | --break-stale] [--lock-id ID] [--token N] [-q] [--json] NAME
-       lokt unlock --owner OWNER [--force] [-q] [--json]
-       lokt unlock --all [-q] [--json]")]
+#[command(
+    override_usage = "lokt unlock [--force | --break-stale] [--lock-id ID] [--token N] [--root DIR] [-q] [--json] NAME
+       lokt unlock --owner OWNER [--force] [--root DIR] [-q] [--json]
+       lokt unlock --all [--root DIR] [-q] [--json]"
+)]
 pub(crate) struct Args {
     /// The lock's name
     name: Option<String>,

@@ -156,7 +156,13 @@ impl Store<'_> {
         let mut highest = 0;
         let mut used = false;
         // Records of ours are in files of such names.
-        for name in self.disk.list(LOCKS_DIR).at("list", self.root, LOCKS_DIR)?.iter().filter_map(|file| LockName::from_file_name(file)) {
+        for name in self
+            .disk
+            .list(LOCKS_DIR)
+            .at("list", self.root, LOCKS_DIR)?
+            .iter()
+            .filter_map(|file| LockName::from_file_name(file))
+        {
             match self.disk.read(&record_path(&name), RECORD_BYTES_MAX).map(|entry| match entry {
                 Entry::File(content) => Some(record::parse(&content.bytes)),
                 _ => None,

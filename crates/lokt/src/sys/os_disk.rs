@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::fs::{
-    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, ftruncate, linkat,
-    openat, renameat, renameat_with, stat, statat, syncfs, unlinkat,
+    AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, ftruncate, linkat, openat,
+    renameat, renameat_with, stat, statat, syncfs, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 

@@ -11,6 +11,7 @@ mod texts;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use lokt::RootMethod;
 use serde::Serialize;
 
 use self::scripts::Operation;
@@ -96,6 +97,9 @@ fn project(context: &Context) -> PathBuf {
     let root = &context.root.path;
     let named = |path: &Path, name: &str| path.file_name().is_some_and(|last| last == name);
     let parent = root.parent().unwrap_or(root);
+    if context.root.method == RootMethod::LoktRepository {
+        return worktree(parent.parent().unwrap_or(parent), &context.surroundings.cwd);
+    }
     let is_repository = parent.join("HEAD").is_file() && parent.join("objects").is_dir();
     if parent.as_os_str().as_encoded_bytes().ends_with(b".git") {
         return parent.parent().unwrap_or(parent).to_owned();
@@ -106,4 +110,14 @@ fn project(context: &Context) -> PathBuf {
     }
     let top = context.surroundings.cwd.ancestors().find(|dir| dir.join(".git").exists());
     top.unwrap_or(parent).to_owned()
+}
+
+/// The worktree of the lokt repository in `top` that `dir` is in, else `top`.
+fn worktree(top: &Path, dir: &Path) -> PathBuf {
+    let below: Vec<_> = dir.strip_prefix(top).map(|below| below.iter().collect()).unwrap_or_default();
+    match below.as_slice() {
+        [main, ..] if *main == "main" => top.join(main),
+        [worktrees, name, ..] if *worktrees == "worktrees" => top.join(worktrees).join(name),
+        _ => top.to_owned(),
+    }
 }

@@ -90,12 +90,15 @@ fn replaced_roots() -> Result<Option<String>, Failure> {
     let replaced = context.surroundings.replaced_by_repository();
     for path in &replaced {
         let lokt = Lokt::existing(path, context.me.clone())?;
-        let held = lokt.map_or(Ok(Vec::new()), |lokt| lokt.map_entries(|entry| entry.is_live().then_some(entry.name)))?;
+        let held =
+            lokt.map_or(Ok(Vec::new()), |lokt| lokt.map_entries(|entry| entry.is_live().then_some(entry.name)))?;
         if let Some(name) = held.into_iter().flatten().next() {
             let (name, path) = (quoted(name.as_str()), clean(&path.to_string_lossy()));
-            let message = format!("lock {name} is held in {path}, and the locks of a lokt repository are in another place");
-            return Err(Failure::new(Exit::Held, "E_LOCK_CONFLICT", message)
-                .hint(format!("nothing was made; wait until `lokt status --root {path}` shows no lock, then try again")));
+            let message =
+                format!("lock {name} is held in {path}, and the locks of a lokt repository are in another place");
+            return Err(Failure::new(Exit::Held, "E_LOCK_CONFLICT", message).hint(format!(
+                "nothing was made; wait until `lokt status --root {path}` shows no lock, then try again"
+            )));
         }
     }
     let paths: Vec<_> = replaced.iter().map(|path| clean(&path.to_string_lossy())).collect();
