@@ -108,7 +108,7 @@ fn damage_fails_and_names_the_path() {
     let json = grove.json("a", "doctor --strict", 1);
     assert_eq!((&json["overall"], &check(&json, "worktrees")["status"]), (&json!("fail"), &json!("fail")), "{json}");
     let newer = Grove::new();
-    newer.put(".jvs/format_version", "2\n");
+    newer.put(".jvs/format_version", "3\n");
     let json = newer.json("a", "doctor --strict", 1);
     let found = check(&json, "repository");
     assert_eq!((&found["code"], &found["severity"]), (&json!("E_FORMAT_UNSUPPORTED"), &json!("critical")), "{json}");

@@ -135,3 +135,4 @@ mod watch;
 mod why;
 mod why_guarded;
 mod worktree_cmd;
+mod worktree_here;

@@ -36,7 +36,7 @@ fn no_repository_is_made_inside_another() {
     let grove = Grove::new();
     let said = grove.lokt("a").args(["worktree", "init"]).cwd(&grove.top().join("main")).run();
     said.exits(64, "it would be inside")
-        .notes("is in a repository already", "it says so")
+        .notes("is in a lokt repository already", "it says so")
         .notes("create NAME", "better");
     let said = grove.lokt("a").args(["worktree", "init", "--json"]).cwd(&grove.top().join("main")).run();
     assert_eq!(said.exits(64, "in JSON too").failure(), "E_USAGE");
@@ -64,7 +64,7 @@ fn where_there_is_no_repository_every_command_says_so() {
         "doctor --strict",
     ] {
         let said = grove.run("a", words).exits(3, words);
-        said.notes("is in no repository", words).notes("`lokt worktree init`", "what to do");
+        said.notes("no lokt repository (.jvs) in", words).notes("`lokt worktree init`", "what to do");
         let said = grove.run("a", &format!("{words} --json")).exits(3, words);
         assert_eq!(said.failure(), "E_NOT_FOUND", "{words}");
     }
@@ -208,7 +208,7 @@ fn a_worktree_of_an_old_name_goes_on_with_greater_tokens() {
 #[test]
 fn a_repository_of_a_newer_format_is_left_alone() {
     let grove = Grove::new();
-    grove.put(".jvs/format_version", "2\n");
+    grove.put(".jvs/format_version", "3\n");
     for words in ["worktree list", "worktree create x", "lease acquire", "lease status"] {
         grove.run("a", words).exits(65, words).notes("upgrade lokt", "what to do");
         let said = grove.run("a", &format!("{words} --json")).exits(65, words);

@@ -83,7 +83,7 @@ fn a_repository_is_found_from_below_with_the_worktree() {
 fn another_format_is_left_alone_and_a_damaged_one_is_said_to_be() {
     let (place, _) = Place::new();
     for (text, kind) in
-        [("2\n", ErrorKind::Format), ("99999999999999999999999", ErrorKind::Format), ("x", ErrorKind::Damaged)]
+        [("3\n", ErrorKind::Format), ("99999999999999999999999", ErrorKind::Format), ("x", ErrorKind::Damaged)]
     {
         fs::write(place.at(".jvs/format_version"), text).expect("it can be written");
         let error = Repository::find(&place.at("main"), me()).err().expect("it can't be used");
