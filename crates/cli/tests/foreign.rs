@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lokt_testkit::cmd::Place;
-use lokt_testkit::strace::{calls, delayed_at};
+use lokt_testkit::strace::{calls, delayed_at, stopped_after};
 use lokt_testkit::swarm::{pause, put, wait_until, wall_text};
 
 /// So long the other program has for what it does.
@@ -86,4 +86,65 @@ fn a_hold_with_a_token_of_another_kind_is_still_a_hold() {
         let (_, ours) = place.take("foreign", &["x"]);
         assert!(ours >= 1, "its owner's refresh gives it one of ours");
     }
+}
+
+/// A record of another program that is over, and whose process is gone.
+fn foreign_stale(place: &Place) {
+    assert_eq!(place.run("setup", &["guard", "x", "--", "true"]).code, Some(0), "a fresh root can be used");
+    let (since, until) = (wall_text(-600), wall_text(-300));
+    let record = format!(
+        r#"{{"version":1,"name":"x","lock_id":"f0","owner":"foreign","host":"elsewhere","pid":1,"acquired_ts":"{since}","ttl_sec":300,"expires_at":"{until}"}}"#
+    );
+    put(&place.record("x"), record);
+}
+
+/// The same of one that lives for so long.
+fn foreign_holds(place: &Place, seconds: i64) {
+    let (since, until) = (wall_text(0), wall_text(seconds));
+    let record = format!(
+        r#"{{"version":1,"name":"x","lock_id":"f1","owner":"foreign","host":"elsewhere","pid":1,"acquired_ts":"{since}","ttl_sec":{seconds},"expires_at":"{until}"}}"#
+    );
+    put(&place.record("x"), record);
+}
+
+#[test]
+fn a_guard_whose_fresh_record_another_program_swept_away_does_not_start_its_command() {
+    let guard = |flags: &[&'static str]| [&["guard", "x"], flags, &["--", "touch", "ran"]].concat();
+    let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+    foreign_stale(&place);
+    let all = calls(&place, "a", &guard(&[]));
+    let spawn = all.iter().position(|call| call.name == "clone").expect("it starts a command");
+    // The audit log is the last thing that is written inside the mutex. Then the record is there, and isn't looked at yet.
+    let written = all[..spawn].iter().rposition(|call| call.name == "write").expect("it writes the audit log");
+    let left = written + all[written..].iter().position(|call| call.name == "flock").expect("it leaves the mutex");
+    assert!(left < spawn, "before it starts its command");
+    for (flags, seconds, code, runs) in [
+        // Refused, as anybody would be who came now.
+        ([].as_slice(), 600, 2, false),
+        // In line again, until the other's hold is over.
+        (&["--timeout", "60s"], 6, 0, true),
+        (&["--timeout", "2s"], 600, 2, false),
+    ] {
+        let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+        foreign_stale(&place);
+        let args = guard(flags);
+        let stopped = stopped_after(&place, "a", &args, &all[left]).expect("it gets there");
+        assert_eq!(place.stored("x").map(|record| record["owner"].clone()), Some("a".into()), "it has the lock");
+        foreign_holds(&place, seconds);
+        let ended = stopped.goes_on();
+        assert_eq!((ended.code, place.beside("ran").exists()), (Some(code), runs), "{flags:?}: {}", ended.stderr);
+        if !runs {
+            assert!(ended.stderr.contains("held by foreign"), "it says who has it: {}", ended.stderr);
+            let owner = place.stored("x").map(|record| record["owner"].clone());
+            assert_eq!(owner, Some("foreign".into()), "one-holder: the other's record is left alone");
+        }
+    }
+    let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
+    foreign_stale(&place);
+    let stopped = stopped_after(&place, "a", &guard(&[]), &all[left]).expect("it gets there");
+    let gone = place.run_words("foreign", &["rm", place.record("x").to_str().expect("a plain path")]);
+    assert_eq!(gone.code, Some(0), "the other program sweeps it away");
+    let ended = stopped.goes_on();
+    assert_eq!((ended.code, place.beside("ran").exists()), (Some(0), true), "it is taken again: {}", ended.stderr);
+    assert_eq!(place.stored("x"), None, "and released");
 }

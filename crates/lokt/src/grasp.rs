@@ -28,6 +28,8 @@ pub(crate) struct Grasp {
     pub(crate) lokt: Lokt,
     pub(crate) name: LockName,
     pub(crate) hold: Hold,
+    /// It took the place of what another program left. Such a program may have judged that, too, and remove ours for it.
+    pub(crate) was_foreign: bool,
     seat: Option<Seat>,
     /// When it was granted, by the boot clock.
     granted_ms: u64,
@@ -110,9 +112,7 @@ impl Lokt {
                 }
                 // The timeout is for all of them together.
                 let waited = Duration::from_millis(self.now().monotonic_ms.saturating_sub(began_ms));
-                if let Timeout::After(rest) = &mut left {
-                    *rest = rest.saturating_sub(waited).max(Duration::from_millis(1));
-                }
+                left = left.rest_after(waited);
             }
             if taken.minders.iter().all(Minder::is_held) && (names.len() == 1 || taken.is_whole()) {
                 return Ok(taken.all());
@@ -181,10 +181,11 @@ impl Taken {
     fn add(&mut self, lokt: &Lokt, name: &LockName, seat: Option<Seat>, changed: Changed) -> Option<Said<Grasped>> {
         self.warnings.extend(changed.warnings);
         match (changed.decision, changed.before) {
-            (Decision::Commit { next: Some(hold), .. }, _) => {
+            (Decision::Commit { next: Some(hold), .. }, before) => {
                 self.holds.push((name.clone(), (*hold).clone()));
+                let was_foreign = before.is_some_and(|before| before.is_foreign());
                 let (lokt, name, granted_ms) = (lokt.clone(), name.clone(), lokt.now().boottime_ms);
-                self.grasps.push(Grasp { lokt, name, hold: *hold, seat, granted_ms });
+                self.grasps.push(Grasp { lokt, name, hold: *hold, was_foreign, seat, granted_ms });
                 None
             }
             (Decision::Inside, Some(hold)) => {

@@ -50,7 +50,9 @@ pub use deadlock::Link;
 pub use error::{Error, ErrorKind, too_many_open};
 pub use fence::{Fenced, Publishing};
 pub use freeze::{Drained, Freezing, FrozenNow};
-pub use guard::{ClaimGuard, Finished, Guarded, Guarding, Habits, LeaseGuard, LeaseGuarding, Notice, had_started};
+pub use guard::{
+    ClaimGuard, Finished, Guarded, Guarding, Habits, LeaseGuard, LeaseGuarding, Notice, Overtaken, had_started,
+};
 pub use held::{Held, Lost, NotAcquired, NotReleased, Request};
 pub use inspect::{Entry, EntryState, GuardOutlook, KnownNames, Outlook, living_parts};
 pub use locks::{Condition, End, Ended, Grant, Granted, Lokt, Pruned, Refusal, Said, Swept};

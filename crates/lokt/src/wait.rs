@@ -52,6 +52,14 @@ impl Timeout {
         }
     }
 
+    /// The timeout for what comes after `waited`. A wait that has begun stays one until it is refused.
+    pub(crate) fn rest_after(self, waited: Duration) -> Self {
+        match self {
+            Self::After(timeout) => Self::After(timeout.saturating_sub(waited).max(Duration::from_millis(1))),
+            once_or_never => once_or_never,
+        }
+    }
+
     /// What is left of it after `waited`, for those who are told; `None`: it has no end.
     pub fn left_after(self, waited: Duration) -> Option<Duration> {
         (self != Self::Never).then(|| self.limit().saturating_sub(waited))

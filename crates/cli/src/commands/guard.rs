@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use lokt::{
-    Guarded, Guarding, Habits, Hold, LockName, Lokt, NotRecorded, Notice, OnLost, PartKind, Patience, Said, Terms,
-    Timeout, Waiting, Warning, duration,
+    Guarded, Guarding, Habits, Hold, LockName, Lokt, NotRecorded, Notice, OnLost, Overtaken, PartKind, Patience, Said,
+    Terms, Timeout, Waiting, Warning, duration,
 };
 
 use super::deny;
@@ -227,6 +227,15 @@ fn run_command(
     let mut speaker = Speaker::default();
     let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(lokt, notice, on_lost)));
     let finished = guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell);
+    let finished = match finished.map_err(io::Error::downcast::<Overtaken>) {
+        Ok(finished) => Ok(finished),
+        Err(Err(error)) => Err(error),
+        // Another program took the lock away before the command was started.
+        Err(Ok(Overtaken::Failed(error))) => return Err(error.into()),
+        Err(Ok(Overtaken::Refused { name, refusal })) => {
+            return Ok(Ran::NotStarted(deny::report(lokt, name.as_str(), &refusal, runner.format)));
+        }
+    };
     runner.ran(finished, inbox, &args.command, "lock")
 }
 

@@ -11,13 +11,15 @@ mod lease;
 mod lease_pulse;
 mod shell;
 
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Command;
+use std::time::Duration;
 
 use lokt_core::badges::Badges;
 use lokt_core::decide::Terms;
-use lokt_core::guard::{Ended, Guard, Manners, OnLost, Warning};
+use lokt_core::guard::{Ended, Guard, Manners, OnLost, Outcome, Warning};
 use lokt_core::hold::{Fence, Hold};
 use lokt_core::name::LockName;
 
@@ -26,7 +28,7 @@ use crate::grasp::{Grasp, Grasped};
 use crate::locks::{Lokt, Refusal, Said};
 use crate::sys::signals::Inbox;
 use crate::sys::spawn::spawn;
-use crate::wait::{Alarm as _, Patience};
+use crate::wait::{Alarm as _, Patience, Timeout};
 use kept::Kept;
 use shell::Shell;
 
@@ -54,7 +56,39 @@ pub struct Guarded {
     grasps: Vec<Option<Grasp>>,
     holds: Vec<(LockName, Hold)>,
     inside: Badges,
+    terms: Terms,
+    /// How long they may be waited for, since when on the monotonic clock.
+    timeout: Timeout,
+    asked_ms: u64,
+    /// One of them took the place of what another program left.
+    beside_foreign: bool,
 }
+
+/// Another program took away what a guard had been granted before its command was started, and it could not be granted again. An error of
+/// [`Guarded::run`] has it in it.
+#[derive(Debug)]
+pub enum Overtaken {
+    /// It is refused now.
+    Refused {
+        /// Which name stood in the way.
+        name: LockName,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Asking again failed.
+    Failed(Error),
+}
+
+impl fmt::Display for Overtaken {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { name, .. } => write!(to, "another program has taken lock {name} away"),
+            Self::Failed(error) => error.fmt(to),
+        }
+    }
+}
+
+impl std::error::Error for Overtaken {}
 
 /// How to run a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,11 +135,13 @@ fn drive(shell: Shell, machine: Guard, inbox: &mut Inbox, tell: &mut dyn FnMut(&
 
 /// Whoever pressed Ctrl-C while something was being taken pressed it before there was a command to reach.
 fn interrupted(inbox: &mut Inbox) -> Option<Finished> {
-    if !inbox.went_off() {
-        return None;
-    }
+    inbox.went_off().then(|| before_start(inbox))
+}
+
+/// A run that a signal ended before there was a command.
+fn before_start(inbox: &Inbox) -> Finished {
     let signal = inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0);
-    Some(Finished { code: Ended::Signal(signal).code(), started: false })
+    Finished { code: Ended::Signal(signal).code(), started: false }
 }
 
 /// What the user should know while the command runs. Whoever is told must return at once: the thread that tells is the one that
@@ -127,11 +163,15 @@ impl Lokt {
         inside: &Badges,
         patience: &mut Patience<'_>,
     ) -> Result<Said<Guarding>, Error> {
+        let (timeout, asked_ms) = (patience.timeout, self.now().monotonic_ms);
         let Said { value, warnings } = self.grasp(names, terms, inside, patience)?;
         let value = match value {
             Grasped::All { grasps, holds } => {
+                let beside_foreign = grasps.iter().any(|grasp| grasp.was_foreign);
                 let grasps = grasps.into_iter().map(Some).collect();
-                Guarding::Granted(Box::new(Guarded { lokt: self.clone(), grasps, holds, inside: inside.clone() }))
+                let (lokt, inside, terms) = (self.clone(), inside.clone(), terms.clone());
+                let guarded = Guarded { lokt, grasps, holds, inside, terms, timeout, asked_ms, beside_foreign };
+                Guarding::Granted(Box::new(guarded))
             }
             Grasped::Denied { name, refusal } => Guarding::Denied { name, refusal },
             Grasped::Interrupted => Guarding::Interrupted,
@@ -142,9 +182,7 @@ impl Lokt {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        while let Some(grasp) = self.grasps.pop() {
-            grasp.map(Grasp::release);
-        }
+        self.give_back();
     }
 }
 
@@ -156,8 +194,8 @@ impl Guarded {
 
     /// Runs `command` and gives the locks back when it has ended. Of the command only words and environment count; it runs in our directory
     /// and with our descriptors. It runs only after its pid was recorded in each pulse; an error with a
-    /// [`crate::NotRecorded`] in it says that this failed. Other errors are of starting it, unless it
-    /// [had started](had_started).
+    /// [`crate::NotRecorded`] in it says that this failed, one with an [`Overtaken`] that another program
+    /// took a lock away before. Other errors are of starting it, unless it [had started](had_started).
     pub fn run(
         mut self,
         command: &mut Command,
@@ -166,6 +204,9 @@ impl Guarded {
         inbox: &mut Inbox,
         tell: &mut dyn FnMut(&Notice<'_>),
     ) -> io::Result<Finished> {
+        if self.beside_foreign && !self.make_sure(inbox, tell)? {
+            return Ok(before_start(inbox));
+        }
         self.describe(command);
         let own_group = habits.on_lost == OnLost::Stop;
         let pulses = self.inheritable(habits.pass_pulse)?;
@@ -183,6 +224,41 @@ impl Guarded {
         let mut shell = Shell::new(self.lokt.shared_machine(), kept, pid, own_group);
         shell.pass_foreground();
         drive(shell, machine, inbox, tell)
+    }
+
+    /// The last one first.
+    fn give_back(&mut self) {
+        while let Some(grasp) = self.grasps.pop() {
+            grasp.map(Grasp::release);
+        }
+    }
+
+    /// Asks again for what another program took away: it may have judged the same stale record, and have removed ours in its place. False:
+    /// a signal came.
+    fn make_sure(&mut self, inbox: &mut Inbox, tell: &mut dyn FnMut(&Notice<'_>)) -> io::Result<bool> {
+        let is_lost = |grasp: &Grasp| matches!(grasp.proof().look(), Outcome::Lost(_));
+        while self.grasps.iter().flatten().any(is_lost) {
+            self.give_back();
+            let names: Vec<LockName> = self.holds.iter().map(|(name, _)| name.clone()).collect();
+            let waited = Duration::from_millis(self.lokt.now().monotonic_ms.saturating_sub(self.asked_ms));
+            let timeout = self.timeout.rest_after(waited);
+            let mut patience = Patience { timeout, alarm: Some(inbox), tell: None };
+            let asked = self.lokt.guard(&names, &self.terms, &self.inside, &mut patience);
+            let Said { value, warnings } = asked.map_err(|error| io::Error::other(Overtaken::Failed(error)))?;
+            for what in warnings {
+                tell(&Notice { name: names[0].as_str(), warning: &Warning::Beside { hold: 0, what } });
+            }
+            match value {
+                Guarding::Granted(mut next) => {
+                    (self.grasps, self.holds) = (std::mem::take(&mut next.grasps), std::mem::take(&mut next.holds));
+                }
+                Guarding::Denied { name, refusal } => {
+                    return Err(io::Error::other(Overtaken::Refused { name, refusal }));
+                }
+                Guarding::Interrupted => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     /// Tells the command under which holds it runs.
