@@ -8,10 +8,12 @@ mod common {
 use common::askers::asker;
 use common::holds::{at, fence, stored};
 use lokt_core::audit::{
-    EVENTS, Event, Filter, LINE_BYTES_MAX, Line, events, may_be_of_a_token, publish_denied, published, token_in,
+    Account, EVENTS, Event, Filter, LINE_BYTES_MAX, Line, Program, Wait, events, may_be_of_a_token, publish_denied,
+    published, token_in,
 };
 use lokt_core::decide::{Broken, Cause, Decision};
 use lokt_core::denial::{Denial, Holder, Staleness};
+use lokt_core::guard::Ended;
 use lokt_core::hold::{Hold, Identity, LockId, PartKind};
 use lokt_core::liveness::Liveness;
 use lokt_core::time::Elapsed;
@@ -515,4 +517,52 @@ fn a_filter_wants_any_of_each_list_and_all_lists() {
         let filter = Filter { since: Some(at(since)), ..Filter::default() };
         assert_eq!(wants(&filter, &line("acquire", "a", "alice")), wanted, "since {since}");
     }
+}
+
+fn acquired() -> [Event; 3] {
+    ["acquire", "release", "deny"].map(|kind| Event::new(kind, "build", &asker("alice"), at("2026-11-15T18:00:00Z")))
+}
+
+#[test]
+fn how_a_hold_was_come_by_and_how_it_ended_are_told_to_the_events_that_they_are_about() {
+    let words = ["/usr/bin/make".to_owned(), "-j8".to_owned()];
+    let account = Account {
+        wait: Some(Wait { ms: 1500, position: 2 }),
+        program: Some(Program::of(&words, true)),
+        ended: Some(Ended::Code(2)),
+        held_ms: Some(30),
+    };
+    let mut events = acquired();
+    account.complete(&mut events);
+    let extra = |event: &Event| serde_json::to_value(&event.extra).expect("it is JSON");
+    let [acquire, release, deny] = &events;
+    assert_eq!(
+        extra(acquire),
+        json!({"command": ["/usr/bin/make", "-j8"], "program": "make", "queue_position": 2, "waited_ms": 1500})
+    );
+    assert_eq!(extra(release), json!({"exit_code": 2, "held_ms": 30}));
+    assert_eq!(extra(deny), json!({}), "nothing was held");
+    let mut events = acquired();
+    Account { ended: Some(Ended::Signal(9)), ..Account::default() }.complete(&mut events);
+    assert_eq!(
+        (extra(&events[0]), extra(&events[1])),
+        (json!({}), json!({"signal": 9})),
+        "what isn't known is left out"
+    );
+    assert_eq!(Event::parse(&events[1].encode()), Some(events[1].clone()), "it reads back");
+}
+
+#[test]
+fn a_program_is_the_last_component_of_its_path() {
+    let name = |path: &str| Program::of(&[path.to_owned()], false).name;
+    for (path, expected) in
+        [("make", "make"), ("./build.sh", "build.sh"), ("/usr/bin/env", "env"), ("a/", "a"), ("/", "/"), ("", "")]
+    {
+        assert_eq!(name(path), expected, "of {path:?}");
+    }
+    assert_eq!(Program::of(&["true".to_owned(), "secret".to_owned()], false).command, None);
+    let mut words = vec!["x".to_owned(); 3];
+    words[1] = "y".repeat(LINE_BYTES_MAX);
+    let program = Program::of(&words, true);
+    assert_eq!(program.command, Some(vec!["x".to_owned(), "… (cut)".to_owned()]), "a line has room for it");
 }

@@ -100,7 +100,7 @@ pub(super) fn aider(operations: &[Operation]) -> String {
     if operations.is_empty() {
         let _ = writeln!(text, "# For example: {}", waiting(operations));
     }
-    text.push_str("# Exit code 2: another holds the lock; `lokt status` says who, --wait waits in line for it.\n");
+    text.push_str("# Exit code 2 and the line `lokt: not run`: another holds the lock; `lokt status` says who, --wait waits in line for it.\n");
     text
 }
 
@@ -128,8 +128,9 @@ fn rules(operations: &[Operation]) -> Vec<String> {
     let (name, command) = sample(operations);
     let two = format!("lokt guard {name} --wait -- sh -c {}", shell_word(&format!("{command} && echo done")));
     vec![
-        "Exit code 2: it did not run. Another holds the lock, the operation is frozen, or others are first in line; stderr says who, \
-         since when and until when. Never run the operation without its lock, and never remove another's lock by force."
+        "Exit code 2, and `lokt: not run` is the last line on stderr: it did not run. Another holds the lock, the operation is frozen, or others are first in line; stderr says who, \
+         since when and until when. Never run the operation without its lock, and never remove another's lock by force. Without that line the 2 \
+         is the command's own; `-E 99` makes a refusal exit with 99."
             .to_owned(),
         format!(
             "To wait in line: {} waits for at most 10 minutes, `--timeout 2m` instead of `--wait` for at most 2. A guard inside a guard \
