@@ -205,6 +205,12 @@ impl Hold {
         self.parts.is_none()
     }
 
+    /// Is the process behind it another program's? Such a process names no boot, also after the same owner's `lock` has joined its
+    /// record.
+    pub fn has_foreign_process(&self) -> bool {
+        self.has(PartKind::Process) && self.pulse.is_none() && self.boot_id.is_none()
+    }
+
     /// Is there a part of this kind, live or not?
     pub fn has(&self, kind: PartKind) -> bool {
         match &self.parts {

@@ -18,7 +18,8 @@ use common::any_steps::any_steps;
 use common::arbitrary::{any_hold, any_time};
 use jiff::SignedDuration;
 use lokt_core::decide::{
-    Bearer, Breaking, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Presented, Slot, Terms, decide,
+    Bearer, Breaking, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Presented, Slot, Terms,
+    decide,
 };
 use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, Parts, PulseRef};
 use lokt_core::liveness::Liveness;

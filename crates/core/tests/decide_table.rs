@@ -94,7 +94,12 @@ fn lock_answers_as_the_table_says() {
             answer: |_| Answer::OwnerPartBesideProcess,
         },
         Row {
-            says: "lock, own owner part, or a record without our fields: refreshed",
+            says: "lock, own record of another program whose process is seen to run: an owner part is added, its identity stays",
+            applies: |case| case.process_lives() && case.process_runs(),
+            answer: |_| Answer::OwnerPartBesideForeign,
+        },
+        Row {
+            says: "lock, own owner part, or a record without our fields whose process can't be seen: refreshed",
             applies: Case::lives,
             answer: |_| Answer::OwnerPartAlone,
         },
@@ -319,12 +324,19 @@ const BESIDE_A_PROCESS: Row = Row {
     answer: |_| Answer::OwnerPartEnded,
 };
 const GUARDED: Row = Row {
-    says: "unlock on a guard's hold without an owner part: not yours to end",
-    applies: |case| case.process_lives() && matches!(case.kind, Kind::Guard | Kind::GuardAndOwner),
+    says: "unlock on a guard's hold without an owner part: not yours to end, another program's that is seen to run neither",
+    applies: |case| {
+        let is_guard = match case.kind {
+            Kind::Guard | Kind::GuardAndOwner => true,
+            Kind::Foreign => case.process_runs(),
+            _ => false,
+        };
+        case.process_lives() && is_guard
+    },
     answer: |_| Answer::Refused(Refusal::Guarded),
 };
 const OWN_PROCESS_ENDS: Row = Row {
-    says: "unlock ends a bound process's hold, or one of a program without our fields, for its owner",
+    says: "unlock ends a bound process's hold, or one of a program without our fields that can't be seen, for its owner",
     applies: Case::process_lives,
     answer: |_| Answer::Removed(Cause::Release(PartKind::Process)),
 };
@@ -457,12 +469,17 @@ fn a_hold_is_extended_by_its_owner_while_it_lives() {
             applies: |case| case.process_lives() && case.kind != Kind::Foreign,
             answer: |_| Answer::OwnerPartBesideProcess,
         };
+        let foreign = Row {
+            says: "extend, own record of another program whose process is seen to run: an owner part is added",
+            applies: |case| case.process_lives() && case.process_runs(),
+            answer: |_| Answer::OwnerPartBesideForeign,
+        };
         let alone = Row {
             says: "extend, own owner part: a new end, whoever waits or froze",
             applies: |_| true,
             answer: |_| Answer::OwnerPartAlone,
         };
-        [missing, being_written, newer, corrupt, NOT_YOURS, over, beside, alone]
+        [missing, being_written, newer, corrupt, NOT_YOURS, over, beside, foreign, alone]
     };
     let extend = |token| move |_: &Case| Intent::Extend { ttl_sec: TERMS_SEC, token };
     for policy in [Policy::NAMED, Policy::CLAIMS, Policy::LEASES] {

@@ -38,7 +38,8 @@ impl Witness<'_> {
             return (weigh(hold, self.me, clues), ProcessEnd::Unknown);
         }
         // Old programs say nothing of namespaces: their pids are taken for ours. We always do, where we can find out.
-        let visible = hold.is_foreign() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
+        let visible =
+            hold.is_foreign() || hold.has_foreign_process() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
         // Namespaces have their numbers from one boot.
         let elsewhere = hold.pid_ns.filter(|_| !visible && hold.boot_id.is_some());
         let process = |pid, start| match elsewhere {

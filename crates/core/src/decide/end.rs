@@ -7,7 +7,6 @@ use super::take::{carried, new_part, refresh, settle};
 use super::{Breaking, Cause, Condition, Decision, Facts, Grip, Policy, Slot, Terms, commit};
 use crate::denial::{Denial, Staleness};
 use crate::hold::{Fence, Hold, Identity, PartKind, Parts};
-use crate::liveness::Liveness;
 
 pub(super) fn renew(grip: &Grip, facts: Facts<'_>, me: &Identity) -> Decision {
     let hold = match gripped(grip, &facts) {
@@ -131,8 +130,10 @@ fn end_owned(hold: &Hold, facts: Facts<'_>, me: &Identity) -> Decision {
         settle(&mut next, facts.now, me);
         return commit(Some(next), Cause::Release(PartKind::Owner));
     }
-    // A guard is known by its pulse. A bound process and the record of an old program have none: their owner may end them.
-    if process_lives && hold.pulse.is_some() {
+    // A guard is known by its pulse. A bound process has none: its owner may end it. So may the owner of another program's record,
+    // unless its process is seen to run: that is a guard.
+    let is_guard = hold.pulse.is_some() || (hold.has_foreign_process() && facts.is_seen_to_run());
+    if process_lives && is_guard {
         return Decision::Deny(Denial::Guarded(Box::new(facts.holder(hold))));
     }
     // What ends is the part that lives; of a hold that is over, the one that unlock is for.
@@ -148,7 +149,7 @@ pub(super) fn prune(facts: Facts<'_>) -> Decision {
         _ => return Decision::Deny(Denial::Kept),
     };
     // The pid beside an owner part is that of a `lock` command, whoever has it now.
-    let runs = hold.has(PartKind::Process) && matches!(facts.liveness, Liveness::Alive | Liveness::Orphan);
+    let runs = hold.has(PartKind::Process) && facts.is_seen_to_run();
     if facts.holder(hold).staleness() == Some(Staleness::Expired) && !runs {
         commit(None, Cause::Prune)
     } else {

@@ -295,6 +295,11 @@ impl Facts<'_> {
         Holder { hold: hold.clone(), liveness: self.liveness, elapsed: self.elapsed }
     }
 
+    /// Is the stored hold's process, or its command, seen to run?
+    fn is_seen_to_run(&self) -> bool {
+        matches!(self.liveness, Liveness::Alive | Liveness::Orphan)
+    }
+
     fn lives(&self, kind: PartKind) -> bool {
         part_lives(kind, self.liveness, self.elapsed)
     }

@@ -21,9 +21,10 @@ pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Polic
     refresh(hold, terms, facts, me, policy)
 }
 
-/// A live hold of one's own gets a new end, whatever the line or a freeze says. A running guard stays what it is.
+/// A live hold of one's own gets a new end, whatever the line or a freeze says. A running guard stays what it is, and so does another
+/// program's that is seen to run: its heartbeat goes on only while the record has its pid.
 pub(super) fn refresh(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
-    let guard_stays = facts.lives(PartKind::Process) && !hold.is_foreign();
+    let guard_stays = facts.lives(PartKind::Process) && (!hold.is_foreign() || facts.is_seen_to_run());
     let mut next = hold.clone();
     if !guard_stays {
         sign(&mut next, me);
@@ -214,7 +215,9 @@ pub(super) fn new_part(kind: PartKind, ttl_sec: Option<u64>, now: Moment, me: &I
 /// The part of `hold` that a writer doesn't change, as it must stand in `next`. What is of another boot than `next` says, or was
 /// edited, is carried on by the wall clock.
 pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold) -> Option<Part> {
-    let parts = hold.parts.as_ref()?;
+    let Some(parts) = hold.parts.as_ref() else {
+        return (kind == PartKind::Process).then(|| foreign_part(hold, facts));
+    };
     let part = match kind {
         PartKind::Process => parts.process.as_ref(),
         PartKind::Owner => parts.owner.as_ref(),
@@ -231,6 +234,21 @@ pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold
     Some(Part { clock_ms, ..part.clone() })
 }
 
+/// The process part that a record without parts is.
+fn foreign_part(hold: &Hold, facts: Facts<'_>) -> Part {
+    let whole = hold.acquired.zip(u64::try_from(hold.ttl_sec).ok().and_then(|ttl_sec| lease_of(Some(ttl_sec))));
+    match (facts.elapsed.process, whole) {
+        (Lease::Left(_), Some((since, ttl_sec)))
+            if hold.expires_at.is_none_or(|end| end == plus_seconds(since, ttl_sec)) =>
+        {
+            Part { since, ttl_sec: Some(ttl_sec), clock_ms: None }
+        }
+        // At least a second: zero would read as no end.
+        (Lease::Left(ms), _) => Part { since: facts.now.wall, ttl_sec: Some(ms.div_ceil(1000).max(1)), clock_ms: None },
+        _ => Part { since: hold.acquired.unwrap_or(facts.now.wall), ttl_sec: None, clock_ms: None },
+    }
+}
+
 /// Makes the top level say what the parts say: our version, this write's time, and the end of whichever part ends last. A reader that
 /// knows nothing of parts sees one hold with the right end.
 pub(super) fn settle(hold: &mut Hold, now: Moment, me: &Identity) {
@@ -243,7 +261,8 @@ pub(super) fn settle(hold: &mut Hold, now: Moment, me: &Identity) {
             hold.expires_at = None;
         }
         Some(left_ms) => {
-            hold.ttl_sec = i64::try_from(left_ms.div_ceil(1000)).unwrap_or(i64::MAX).max(1);
+            let left_sec = left_ms.div_ceil(1000).max(heartbeat_sec(hold));
+            hold.ttl_sec = i64::try_from(left_sec).unwrap_or(i64::MAX).max(1);
             let end = plus_millis(now.wall, left_ms);
             // With one part that begins now this is exactly acquired_ts + ttl_sec.
             hold.expires_at =
@@ -251,4 +270,11 @@ pub(super) fn settle(hold: &mut Hold, now: Moment, me: &Identity) {
             debug_assert!(millis_between(now.wall, end) >= 0, "an end is never before its beginning");
         }
     }
+}
+
+/// The lease that another program's heartbeat renews. It counts its next end from the `ttl_sec` of the file, which must not shrink with
+/// what is left of it: the next heartbeat would come too late.
+fn heartbeat_sec(hold: &Hold) -> u64 {
+    let process = hold.parts.as_ref().and_then(|parts| parts.process.as_ref());
+    process.filter(|_| hold.has_foreign_process()).and_then(|part| part.ttl_sec).unwrap_or(0)
 }

@@ -35,7 +35,7 @@ impl World {
                 let before = asked.before.as_ref().expect("something was refreshed");
                 if asked.lives() {
                     let process = self.ledger.take(PartKind::Process);
-                    let stays = asked.process_lives && !before.is_foreign();
+                    let stays = asked.process_lives && (!before.is_foreign() || asked.seen);
                     self.ledger = Ledger::default();
                     match process {
                         Some(process) if stays => {
@@ -285,7 +285,8 @@ impl World {
             self.ledger.claims.push(process.carried(before, next));
             self.check_parts();
         } else {
-            assert!(!asked.process_lives || before.pulse.is_none(), "child-counts: an unlock took a guard's hold away");
+            let is_guard = before.pulse.is_some() || (before.has_foreign_process() && asked.seen);
+            assert!(!asked.process_lives || !is_guard, "child-counts: an unlock took a guard's hold away");
         }
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Asked {
     /// By the books: does its process part count, does its owner part?
     pub(crate) process_lives: bool,
     pub(crate) owner_lives: bool,
+    /// Is its process, or its command, seen to run?
+    pub(crate) seen: bool,
     pub(crate) mine: bool,
     pub(crate) decision: Decision,
 }
@@ -146,7 +148,8 @@ impl World {
                 }
             }
         }
-        Asked { before, process_lives, owner_lives, mine, decision }
+        let seen = matches!(liveness, Liveness::Alive | Liveness::Orphan);
+        Asked { before, process_lives, owner_lives, seen, mine, decision }
     }
 
     /// Replaces what is stored; edits of what was there before are history.

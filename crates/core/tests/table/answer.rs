@@ -22,6 +22,8 @@ pub(crate) enum Answer {
     OwnerPartAlone,
     /// An owner part; the process part and its identity stay.
     OwnerPartBesideProcess,
+    /// An owner part; another program's process becomes a process part, and its identity stays.
+    OwnerPartBesideForeign,
     /// A process part; the owner part stays if it lives.
     ProcessPartAdded,
     /// The same process is bound again.
@@ -125,6 +127,15 @@ fn expected(case: &Case, intent: &Intent, answer: &Answer) -> Decision {
             hold.reason = Some("asked".into());
             let process = stored_part(&hold, PartKind::Process);
             renew(ended(hold, process, Some(new_owner_part())))
+        }
+        Answer::OwnerPartBesideForeign => {
+            let mut hold = stored(case);
+            hold.reason = Some("asked".into());
+            let ttl_sec = u64::try_from(hold.ttl_sec).ok().filter(|ttl_sec| *ttl_sec > 0);
+            let process = Part { since: hold.acquired.expect("it says when"), ttl_sec, clock_ms: None };
+            // The record names no boot, so its clocks can't be compared.
+            let owner = Part { clock_ms: None, ..new_owner_part() };
+            renew(ended(hold, Some(process), Some(owner)))
         }
         Answer::ProcessPartAdded | Answer::BindingRefreshed => {
             let hold = borne(signed(case), intent);
