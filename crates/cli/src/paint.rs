@@ -66,7 +66,7 @@ pub(crate) fn name(text: &str) -> String {
 pub(crate) fn tag(word: &str) -> String {
     let style = match word.trim_end_matches([',', ':']) {
         "HELD" | "WAITING" => BOLD,
-        "FREE" | "YOURS" => GREEN,
+        "FREE" => GREEN,
         "BLOCKED" | "FROZEN" | "DEADLOCK" => RED,
         "EXPIRED" | "DEAD" | "STALE" | "ORPHAN" | "CORRUPT" | "CORRUPTED" | "NEWER" | "UNREADABLE"
         | "BEING_WRITTEN" => MAGENTA,

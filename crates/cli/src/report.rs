@@ -30,11 +30,37 @@ pub(crate) struct Report {
     exit: Exit,
     stdout: String,
     stderr: Vec<String>,
+    purpose: Purpose,
+}
+
+/// What a command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Changing something, or not known: the exit code tells of that, also if the answer is lost.
+    Work,
+    /// Nothing but the answer: without it the command has failed.
+    Answer,
+    /// A command that only answers has changed something this time.
+    Changed,
 }
 
 impl Report {
     pub(crate) fn new(exit: Exit) -> Self {
-        Self { exit, stdout: String::new(), stderr: Vec::new() }
+        Self { exit, stdout: String::new(), stderr: Vec::new(), purpose: Purpose::Work }
+    }
+
+    /// The same from a command that does nothing but answer: it fails if its answer can't be written.
+    pub(crate) fn only_answers(mut self) -> Self {
+        if self.purpose == Purpose::Work {
+            self.purpose = Purpose::Answer;
+        }
+        self
+    }
+
+    /// The same from a command that mostly only answers, but was asked to change something.
+    pub(crate) fn changes(mut self) -> Self {
+        self.purpose = Purpose::Changed;
+        self
     }
 
     /// The same, with another exit code.
@@ -107,7 +133,12 @@ impl Report {
         if let Err(error) = answer(&self.stdout)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            say(&format!("warning: the answer could not be written to stdout: {error}\n"));
+            let is_failure = self.purpose == Purpose::Answer && !matches!(self.exit, Exit::Signal(_));
+            let prefix = if is_failure { "error" } else { "warning" };
+            say(&format!("{prefix}: the answer could not be written to stdout: {error}\n"));
+            if is_failure {
+                return Exit::Failed;
+            }
         }
         outbox::close();
         self.exit

@@ -1,8 +1,11 @@
 //! How holds, times and strings from files are shown to people.
 
 use std::fmt::Write as _;
+use std::io::IsTerminal;
 use std::path::Path;
 
+use icu_properties::props::{DefaultIgnorableCodePoint, NoncharacterCodePoint};
+use icu_properties::{CodePointSetData, CodePointSetDataBorrowed};
 use jiff::Timestamp;
 use lokt::time::{millis_between, show_wall_seconds};
 use lokt::{Denial, Hold, Holder, Liveness, PartKind, duration};
@@ -26,7 +29,10 @@ pub(crate) fn clean_json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c != '\n' && c.is_control() || is_invisible(c) {
-            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+            // Beyond the first 65,536 characters JSON has only pairs.
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
         } else {
             shown.push(c);
         }
@@ -34,9 +40,16 @@ pub(crate) fn clean_json(text: &str) -> String {
     shown
 }
 
-/// Characters that reorder or hide what stands beside them; none needs more than four hex digits.
+/// Characters that are drawn as nothing, or that reorder what stands beside them: formatting, tags, variation selectors, fillers.
+const IGNORABLE: CodePointSetDataBorrowed<'static> = CodePointSetData::new::<DefaultIgnorableCodePoint>();
+/// Characters that never will be any.
+const NONCHARACTERS: CodePointSetDataBorrowed<'static> = CodePointSetData::new::<NoncharacterCodePoint>();
+
+/// Characters that a reader can't see, and that a program, or a language model, reads all the same.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    // What neither property has: separators of lines and paragraphs, annotations between lines, and the empty Braille cell.
+    let is_blank = || matches!(c, '\u{2028}' | '\u{2029}' | '\u{2800}' | '\u{fff9}'..='\u{fffb}');
+    !c.is_ascii() && (IGNORABLE.contains(c) || NONCHARACTERS.contains(c) || is_blank())
 }
 
 /// `"name"`, as in every message.
@@ -109,10 +122,27 @@ pub(crate) fn owner_at(hold: &Hold) -> String {
     format!("{}@{}", clean(&hold.owner), clean(&hold.host))
 }
 
+/// `alice (agent: agent-1a2b)@host`
+pub(crate) fn agent_at(hold: &Hold) -> String {
+    let agent = if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
+    format!("{}{agent}@{}", clean(&hold.owner), clean(&hold.host))
+}
+
+/// ` (pid 42)` of the process behind a hold. The pid in an owner's hold is that of a `lock` command that has long exited: shown, it
+/// would read as if the lock were stale.
+pub(crate) fn pid_of(hold: &Hold) -> String {
+    if hold.has(PartKind::Process) { format!(" (pid {})", hold.pid) } else { String::new() }
+}
+
 /// `alice (agent: agent-1a2b)@host (pid 42)`
 pub(crate) fn holder_line(hold: &Hold) -> String {
-    let agent = if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
-    format!("{}{agent}@{} (pid {})", clean(&hold.owner), clean(&hold.host), hold.pid)
+    format!("{}{}", agent_at(hold), pid_of(hold))
+}
+
+/// The advice that ends somebody else's hold or freeze without asking. It is for a person who reads a terminal: what is piped is read by
+/// scripts and agents, for whom every command that is named is an invitation.
+pub(crate) fn if_certain(reader: &impl IsTerminal, command: &str, effect: &str) -> Option<String> {
+    reader.is_terminal().then(|| format!("If you are certain: `{command}` {effect}"))
 }
 
 /// Why it was taken, if that was said.
@@ -188,14 +218,11 @@ pub(crate) fn refusal(subject: Subject, name: &str, denial: &Denial, me: &str, n
         Denial::Queued { ahead } => format!("lock {name} is free, but {ahead} others are first in line"),
         Denial::Frozen(Some(freeze)) => {
             let hold = &freeze.hold;
-            let agent =
-                if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
             let left = match freeze.elapsed.left_ms() {
                 Some(ms) if ms > 0 => format!(", {} remaining", duration::show_seconds(seconds(ms))),
                 _ => String::new(),
             };
-            let by = format!("{}{agent}@{}", clean(&hold.owner), clean(&hold.host));
-            format!("operation {name} frozen by {by} for {}{left}", age(hold.began(), now))
+            format!("operation {name} frozen by {} for {}{left}", agent_at(hold), age(hold.began(), now))
         }
         Denial::Frozen(None) => format!("operation {name} is frozen by a freeze that can't be read"),
         Denial::BeingWritten => format!("{subject} {name} is being written by another program at this moment"),
@@ -210,7 +237,10 @@ pub(crate) fn refusal(subject: Subject, name: &str, denial: &Denial, me: &str, n
         Denial::Missing => format!("{subject} {name} not found"),
         Denial::NotYours(holder) => format!("{subject} {name} owned by {}, not {me}", owner_at(&holder.hold)),
         Denial::Guarded(holder) => {
-            format!("lock {name} is held by a running guard of yours (pid {}), not by `lokt lock`", holder.hold.pid)
+            let (owner, pid) = (clean(&holder.hold.owner), holder.hold.pid);
+            format!(
+                "lock {name} is held by another process of the same owner ({owner}): a running guard (pid {pid}), not `lokt lock`"
+            )
         }
         Denial::OtherHold(holder) => {
             format!(
@@ -262,7 +292,7 @@ fn not_stale(name: &str, holder: &Holder) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ago, clean, clean_json, rough, size};
+    use super::{IGNORABLE, NONCHARACTERS, ago, clean, clean_json, rough, size};
 
     #[test]
     fn rough_times_have_one_unit_or_two() {
@@ -288,6 +318,39 @@ mod tests {
         let (before, after): (Vec<String>, Vec<String>) =
             (serde_json::from_str(&text).expect("JSON"), serde_json::from_str(&cleaned).expect("still JSON"));
         assert_eq!(before, after, "an escape means the same");
+    }
+
+    /// Every character that must not be shown as it is, by the tables of Unicode and by what was found in attacks.
+    fn unseen() -> impl Iterator<Item = char> {
+        let named = "\u{ad}\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{180b}\u{180c}\u{180d}\u{180e}\u{200b}\u{200d}\u{2028}\u{2029}\u{202e}\
+            \u{2066}\u{206a}\u{206f}\u{2800}\u{3164}\u{fe00}\u{fe0f}\u{feff}\u{ffa0}\u{fff9}\u{fffb}\u{1d173}\u{1d17a}\u{e0001}\
+            \u{e0041}\u{e007f}\u{e0100}\u{e01ef}\u{fdd0}\u{fffe}\u{ffff}\u{10ffff}";
+        let has_property = |c: &char| IGNORABLE.contains(*c) || NONCHARACTERS.contains(*c);
+        named.chars().chain(('\u{0}'..=char::MAX).filter(has_property))
+    }
+
+    #[test]
+    fn no_invisible_character_reaches_a_reader_and_json_means_the_same() {
+        assert!(unseen().count() > 4_000, "the tables are there");
+        for c in unseen() {
+            let text = format!("al{c}ice");
+            let cleaned = clean(&text);
+            assert!(!cleaned.contains(c), "U+{:04X} in text: {cleaned:?}", u32::from(c));
+            assert_ne!(cleaned, "alice", "U+{:04X} is shown", u32::from(c));
+            let json = clean_json(&serde_json::to_string(&text).expect("a string"));
+            assert!(!json.contains(c), "U+{:04X} in JSON: {json:?}", u32::from(c));
+            let back: String = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
+            assert_eq!(back, text, "an escape means the same");
+        }
+    }
+
+    #[test]
+    fn what_can_be_seen_is_shown_as_it_is() {
+        for text in ["Zoë", "Zoe\u{308}", "日本語", "हिन्दी", "עברית", "ไทย", "한글", "✓ ☃ 🦀", "a b\u{a0}c", "𝕏"]
+        {
+            assert_eq!(clean(text), text);
+            assert_eq!(clean_json(text), text);
+        }
     }
 
     #[test]

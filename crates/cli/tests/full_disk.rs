@@ -24,8 +24,8 @@ fn an_answer_that_is_lost_is_said_and_a_reader_that_left_is_not() {
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     let words = |text| ["sh", "-c", text, env!("CARGO_BIN_EXE_lokt")];
     let ended = place.run_words("a", &words("\"$0\" version > /dev/full"));
-    assert_eq!(ended.code, Some(0), "the exit code is the command's: {}", ended.stderr);
-    assert!(ended.stderr.starts_with("warning: the answer could not be written to stdout: "), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(1), "there is nothing but the answer: {}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: the answer could not be written to stdout: "), "{}", ended.stderr);
     let ended = place.run_words("a", &words("(sleep 0.2; \"$0\" help) | true"));
     assert_eq!(ended.stderr, "", "whoever closed it doesn't want it");
 }

@@ -487,8 +487,8 @@ fn a_guards_hold_is_not_unlocked_by_its_owner() {
     let root = Root::new();
     let guard = Guard::start(&root, "a", "x");
     let said = root.run("a", "unlock x").exits(4, "it ends with its command");
-    said.notes(&format!("held by a running guard of yours (pid {})", guard.pid()), "it says what holds it")
-        .notes("hint: it ends with its command; `lokt unlock --force x` takes it away from under it", "and what helps");
+    let who = format!("another process of the same owner (a): a running guard (pid {})", guard.pid());
+    said.notes(&who, "it says what holds it").notes("hint: it ends with its command\n", "and what ends it");
     let json = root.run("a", "unlock x --json").exits(4, "it ends with its command").json();
     assert_eq!(json["code"], "E_LOCK_NOT_HELD", "the code is stable");
     let swept = root.run("a", "unlock --all --json").exits(0, "nothing else is a's").json();
@@ -580,7 +580,7 @@ fn whoever_joins_or_breaks_a_running_guards_lock_is_told() {
     let holder = Guard::start(&root, "a", "x");
     let said = root.run("a", "lock x").exits(0, "it is a's");
     said.notes(
-        &format!("note: joined the lock that a running guard of yours (pid {})", holder.pid()),
+        &format!("note: joined the lock that another process of the same owner (a), a guard (pid {}),", holder.pid()),
         "what it joined",
     );
     let said = root.run("b", "unlock --force x").exits(0, "force");

@@ -51,7 +51,7 @@ fn what_is_no_regular_file_is_held_and_named() {
 fn what_is_no_regular_file_is_listed_and_hides_nothing() {
     for (what, make) in OBSTACLES {
         let root = Root::used();
-        root.put_record("good", &alive(go_record("good", "a")));
+        root.put_record("good", &elsewhere(go_record("good", "a")));
         make(&root.record_path("x"));
         let said = root.run("a", "status").exits(0, "the list can be made");
         assert!(said.stdout.starts_with("good "), "what is good is listed beside {what}{said}");

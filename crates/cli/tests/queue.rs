@@ -40,7 +40,7 @@ fn the_line_is_shown_in_order() {
     let said = root.run("z", "queue x").exits(0, "looking is never an error");
     let lines: Vec<&str> = said.stdout.lines().collect();
     assert_eq!(lines.len(), 3, "a line for the holder and for each waiter{said}");
-    let holder = format!("lock \"x\" held by a (agent: agent-a)@{} (pid ", host());
+    let holder = format!("lock \"x\" held by a (agent: agent-a)@{} for ", host());
     assert!(lines[0].starts_with(&holder), "who holds it{said}");
     let head = format!("  1. b (agent: agent-b) (pid {})  waiting ", first.pid());
     assert!(lines[1].starts_with(&head) && lines[1].ends_with("s  deploy 7"), "the head, with its reason{said}");

@@ -109,10 +109,21 @@ fn r6_there_is_no_flag_for_it() {
 #[test]
 fn same_owner_different_pid_refreshes() {
     let root = Root::used();
+    root.run("agent-1", "lock foo").exits(0, "it is free");
+    let before = root.record("foo");
+    let json = root.run("agent-1", "lock foo --json").exits(0, "the owner is the identity, not the pid").json();
+    assert_eq!(json["refreshed"], true, "it is a refresh");
+    assert_ne!(root.record("foo")["pid"], before["pid"], "with the new pid");
+    assert_eq!(root.events_of("foo"), ["acquire", "renew"], "nothing was evicted");
+}
+
+#[test]
+fn same_owner_different_pid_that_runs_joins_it() {
+    let root = Root::used();
     root.put_record("foo", &alive(go_record("foo", "agent-1")));
     let json = root.run("agent-1", "lock foo --json").exits(0, "the owner is the identity, not the pid").json();
     assert_eq!(json["refreshed"], true, "it is a refresh");
-    assert_ne!(root.record("foo")["pid"], std::process::id(), "with the new pid");
+    assert_eq!(root.record("foo")["pid"], std::process::id(), "a process that runs keeps its hold");
     assert_eq!(root.events_of("foo"), ["renew"], "nothing was evicted");
 }
 

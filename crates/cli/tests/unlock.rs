@@ -66,8 +66,7 @@ fn another_owners_lock_is_not_yours() {
     let said = root.run("b", "unlock build").exits(4, "it is a's");
     let host = host();
     said.notes(&format!("error: lock \"build\" owned by a@{host}, not b@{host}"), "it says whose it is")
-        .notes("`LOKT_OWNER=a lokt unlock build`", "it says how its owner does it")
-        .notes("`lokt unlock --force build`", "it says how anybody does it");
+        .notes("`LOKT_OWNER=a lokt unlock build`", "it says how its owner does it");
     let json = root.run("b", "unlock build --json").exits(4, "it is a's").json();
     assert_eq!(json["status"], "error", "a refusal to unlock is an error");
     assert_eq!(json["code"], "E_LOCK_NOT_HELD", "the code is stable");
@@ -82,7 +81,7 @@ fn force_takes_anybodys_lock_and_is_audited_with_the_victims_name() {
     let record = root.record("build");
     let said = root.run("b", "unlock --force build").exits(0, "force takes it");
     assert_eq!(said.stdout, "released lock \"build\"\n", "stdout is the answer scripts know");
-    said.notes(&format!("note: it was held by a@{} (pid {})", host(), record["pid"]), "it names the victim");
+    said.notes(&format!("note: it was held by a@{}\n", host()), "it names the victim");
     let event = &root.audit_of("build")[1];
     assert_eq!((&event["event"], &event["owner"]), (&json!("force-break"), &json!("b")), "who forced it is the actor");
     assert_eq!(event["lock_id"], record["lock_id"], "the event names the hold");
@@ -278,7 +277,7 @@ fn owner_names_oneself_without_force() {
 fn another_owners_locks_need_force() {
     let root = Root::new();
     root.run("a", "lock build").exits(0, "it is free");
-    root.run("b", "unlock --owner a").exits(4, "a is not b").notes("--force", "it says what it takes");
+    root.run("b", "unlock --owner a").exits(4, "a is not b").notes("that owner ends them", "it says who can");
     let said = root.run("b", "unlock --owner a --json").exits(4, "a is not b");
     assert_eq!(said.failure(), "E_LOCK_NOT_HELD", "the code is stable");
     assert!(root.has_record("build"), "it is still held");
@@ -347,7 +346,7 @@ fn the_owner_may_end_what_has_expired() {
 #[test]
 fn the_owner_may_end_the_record_of_an_old_program() {
     let root = Root::used();
-    for record in [go_record("build", "a"), alive(go_record("build", "a")), elsewhere(go_record("build", "a"))] {
+    for record in [go_record("build", "a"), elsewhere(go_record("build", "a"))] {
         root.put_record("build", &record);
         root.run("a", "unlock build").exits(0, "a record without our fields is unlocked by its owner");
         assert!(!root.has_record("build"), "it is gone");
@@ -446,7 +445,8 @@ fn the_command_that_ends_anothers_locks_can_be_typed_as_it_stands() {
         let hint = said.json()["hint"].as_str().expect("there is a hint").to_owned();
         let typed = hint.split('`').nth(1).and_then(|text| text.strip_prefix("lokt ")).expect("it names a command");
         let script = format!("{} {typed}", env!("CARGO_BIN_EXE_lokt"));
-        Call::new("sh").args(["-c", &script]).env("LOKT_ROOT", root.path()).run().exits(0, "a shell understands it");
+        let call = Call::new("sh").args(["-c", &script]).env("LOKT_ROOT", root.path()).env("LOKT_OWNER", owner);
+        call.run().exits(0, "that owner can type it");
         assert!(!root.has_record("build"), "it did what was said: {typed}");
     }
 }

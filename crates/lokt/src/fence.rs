@@ -108,7 +108,8 @@ fn check(store: &Store<'_>, name: &LockName, presented: &Presented) -> Result<Fe
     let now = store.machine.now();
     let view = store.view(name, &now, Depth::Holder, None)?.readable(name, Kind::Lock)?;
     let (id, unused) = (LockId::default(), Fence::new(1).expect("one is a token"));
-    let decision = decide(&Intent::Check(presented.clone()), view.facts(now, &id, unused, None), store.me, &Policy::NAMED);
+    let decision =
+        decide(&Intent::Check(presented.clone()), view.facts(now, &id, unused, None), store.me, &Policy::NAMED);
     Ok(match (decision, view.found.holder()) {
         (Decision::Inside, Some(holder)) => Fenced::Current(Box::new(holder)),
         (Decision::Deny(denial), _) => {

@@ -97,7 +97,9 @@ impl Lokt {
         let clock = Clock::start(self, patience.timeout);
         loop {
             let found = self.look_at(name).map_err(|error| {
-                error.hint(format!("{name} stays frozen; what can't be read counts as held: `lokt unlock --force {name}` moves it aside"))
+                error.hint(format!(
+                    "{name} stays frozen; what can't be read counts as held: `lokt doctor` says what is wrong with it"
+                ))
             })?;
             // Empty means something only for as long as it is frozen.
             if self.frozen(name).is_none() {

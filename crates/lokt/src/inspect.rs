@@ -90,8 +90,12 @@ pub struct Outlook {
 }
 
 impl Lokt {
-    /// Is the process that a record names running? `alive`, `dead`, or `unknown` on another host or in another pid namespace.
+    /// Is the process that a record names running? `alive`, `dead`, or `unknown` on another host or in another pid namespace; `none` if
+    /// no process is behind the hold: the pid in an owner's is that of a `lock` command that has exited.
     pub fn pid_status(&self, hold: &Hold) -> &'static str {
+        if !hold.has(PartKind::Process) {
+            return "none";
+        }
         let elsewhere = hold.host != self.me().host
             || hold.boot_id.is_some() && hold.boot_id != self.me().boot_id
             || hold.pid_ns.is_some() && hold.pid_ns != self.me().pid_ns;

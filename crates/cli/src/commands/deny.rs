@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, KeeperMembers, kept_by, text};
 use crate::paint;
 use crate::report::{Format, Report};
-use crate::show::{Subject, at_and_in, clean, quoted, reason, refusal, seconds_since, until};
+use crate::show::{Subject, at_and_in, clean, if_certain, quoted, reason, refusal, seconds_since, until};
 
 /// The `blocked` object. Members that would be empty are left out.
 #[derive(Serialize, Default)]
@@ -75,12 +75,24 @@ pub(crate) fn report_about(subject: Subject, lokt: &Lokt, name: &str, refused: &
         Format::Text => {
             let report =
                 report.note(format!("error: {}", with_name(&message, name))).notes(details(lokt, refused, now));
-            match hint {
-                Some(hint) => report.note(format!("hint: {hint}")),
-                None => report,
-            }
+            report.notes(hint.map(|hint| format!("hint: {hint}"))).notes(last_resort(subject, name, &refused.denial))
         }
     }
+}
+
+/// What ends a hold or a freeze without asking whose it is, for people alone.
+fn last_resort(subject: Subject, name: &str, denial: &Denial) -> Option<String> {
+    let effect = match denial {
+        Denial::Held(_) | Denial::NotYours(_) | Denial::NotStale(_) => "removes it without asking its holder",
+        Denial::Guarded(_) => "takes it away from its command, which keeps running",
+        Denial::Frozen(Some(_)) => "ends the freeze without asking who froze it",
+        Denial::Frozen(None) | Denial::Newer { .. } => "moves it aside",
+        Denial::Corrupt { .. } | Denial::BeingWritten if subject == Subject::Freeze => "moves it aside",
+        _ => return None,
+    };
+    let is_freeze = subject == Subject::Freeze || matches!(denial, Denial::Frozen(_));
+    let command = if is_freeze { "unfreeze" } else { "unlock" };
+    if_certain(&std::io::stderr(), &format!("lokt {command} --force {name}"), effect)
 }
 
 /// The message, with the name standing out.
@@ -125,24 +137,22 @@ fn hint(name: &str, refused: &Refusal, me: &str) -> Option<String> {
     // Whoever has waited knows how to.
     let wait = if refused.waited.is_none() { "`--wait` waits in line for it, " } else { "" };
     Some(match &refused.denial {
-        // Refused to oneself: it is bound to, or guarded by, another process.
+        // Refused to its own owner: it is bound to, or guarded by, another process.
         Denial::Held(holder) if holder.hold.owner == me => format!(
-            "it is yours, held by process {}; {wait}`lokt lock {name}` joins it, `lokt unlock --force {name}` takes it away",
-            holder.hold.pid
+            "held by another process of the same owner ({}); {wait}`lokt why {name}` shows the evidence",
+            clean(me)
         ),
         Denial::Frozen(Some(freeze)) if freeze.hold.owner == me => {
-            format!("it is your freeze: `lokt unfreeze {name}` ends it")
+            format!("frozen by the same owner ({}), who ends it with `lokt unfreeze {name}`", clean(me))
         }
-        Denial::Frozen(None) => {
-            format!("{wait}`lokt doctor` shows the file, `lokt unfreeze --force {name}` moves it aside")
-        }
+        Denial::Frozen(None) => format!("{wait}`lokt doctor` shows the file; it counts as a freeze"),
         Denial::Held(_) | Denial::Queued { .. } | Denial::Frozen(_) => {
             format!("{wait}`lokt why {name}` shows the evidence and what you can do")
         }
         Denial::BeingWritten => "try again in two seconds".into(),
-        Denial::Newer { .. } => format!("upgrade lokt, or remove it with `lokt unlock --force {name}`"),
+        Denial::Newer { .. } => "upgrade lokt".into(),
         Denial::Corrupt { .. } => format!(
-            "`lokt lock {name}` moves it aside and takes the lock; `lokt unlock --force {name}` only moves it aside"
+            "`lokt lock {name}` moves it aside and takes the lock; `lokt unlock --break-stale {name}` only moves it aside"
         ),
         Denial::Missing => "`lokt status` lists what is held".into(),
         Denial::NotYours(holder) if holder.staleness().is_some() => {
@@ -150,36 +160,28 @@ fn hint(name: &str, refused: &Refusal, me: &str) -> Option<String> {
                 "nothing alive is behind it: `lokt unlock --break-stale {name}` removes it, `lokt lock {name}` takes it"
             )
         }
-        Denial::NotYours(holder) => {
-            format!("{}; `lokt unlock --force {name}` takes it away", as_owner("unlock", name, &holder.hold))
-        }
-        Denial::Guarded(_) => {
-            format!("it ends with its command; `lokt unlock --force {name}` takes it away from under it")
-        }
+        Denial::NotYours(holder) => as_owner("unlock", name, &holder.hold),
+        Denial::Guarded(_) => "it ends with its command".into(),
         Denial::OtherIssuer { .. } => "it comes from a guard of another root, or of a root that was removed since; \
             `lokt root` shows which root is used here"
             .into(),
         Denial::OtherHold(_) | Denial::StaleToken { .. } | Denial::Over(_) => {
             format!("`lokt status {name}` shows the current hold")
         }
-        Denial::NotStale(_) => format!("`lokt unlock --force {name}` takes it away all the same"),
+        Denial::NotStale(_) => format!("`lokt why {name}` shows the evidence and what you can do"),
         Denial::Kept | Denial::Lost(_) => return None,
     })
 }
 
 /// What to do about a refused `freeze` or `unfreeze`.
 fn freeze_hint(name: &str, denial: &Denial) -> Option<String> {
-    let force = format!("`lokt unfreeze --force {name}`");
     Some(match denial {
-        Denial::Frozen(Some(_)) => {
-            format!("only its owner can give it a new end; {force} ends it all the same")
+        Denial::Frozen(Some(_)) => "only its owner can give it a new end".into(),
+        Denial::Frozen(None) | Denial::Corrupt { .. } | Denial::BeingWritten => {
+            "what can't be read counts as a freeze; `lokt doctor` shows the file".into()
         }
-        Denial::Frozen(None) => format!("it counts as frozen; {force} moves it aside, then freeze it again"),
-        Denial::NotYours(holder) => {
-            format!("{}; {force} ends it all the same", as_owner("unfreeze", name, &holder.hold))
-        }
-        Denial::Newer { .. } => format!("upgrade lokt, or move it aside with {force}"),
-        Denial::Corrupt { .. } | Denial::BeingWritten => format!("it counts as a freeze; {force} moves it aside"),
+        Denial::NotYours(holder) => as_owner("unfreeze", name, &holder.hold),
+        Denial::Newer { .. } => "upgrade lokt".into(),
         Denial::Missing => "`lokt status` lists what is frozen".into(),
         _ => return None,
     })

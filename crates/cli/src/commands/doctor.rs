@@ -72,7 +72,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         return served.map(|()| Report::new(Exit::Done)).map_err(|error| Failure::io(error.to_string(), None));
     }
     if args.strict {
-        return super::doctor_strict::run(args.fix, format);
+        let report = super::doctor_strict::run(args.fix, format)?;
+        return Ok(if args.fix { report.changes() } else { report });
     }
     let context = Context::read(&args.root)?;
     let doctor = Doctor {
@@ -85,6 +86,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let checkup = doctor.examine();
     let exit = if checkup.overall() == Status::Fail { Exit::Failed } else { Exit::Done };
     let report = Report::new(exit);
+    let report = if args.fix { report.changes() } else { report };
     Ok(match format {
         Format::Json => report.json(&answer(&context, &checkup)),
         Format::Text => report.text(text(&context, &checkup)),

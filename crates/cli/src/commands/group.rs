@@ -37,7 +37,7 @@ pub(super) fn run(name: &'static str, words: &[OsString]) -> Report {
             help::unknown_in(Some(group), &words[at], format)
         }
         Selected::Nothing if words.iter().any(|word| word == "--help" || word == "-h") => {
-            Report::new(Exit::Done).text(help())
+            Report::new(Exit::Done).text(help()).only_answers()
         }
         Selected::Nothing if parse::asks_for_json(words) => help::which_of(group).report(Format::Json),
         Selected::Nothing => Report::new(Exit::Usage).text(help()),

@@ -103,7 +103,7 @@ pub(super) fn no_command() -> Report {
 pub(super) fn about(topics: &[OsString]) -> Report {
     let found = topics.first().and_then(|topic| find(topic.to_str()?));
     match (topics, found) {
-        ([], _) => Report::new(Exit::Done).text(help()),
+        ([], _) => Report::new(Exit::Done).text(help()).only_answers(),
         ([_], Some((_, row))) if row.name == "help" => about(&[]),
         ([_], Some((word, row))) => (row.run)(word, &["--help".into()]),
         ([topic], None) => unknown(topic, Format::of(topic == "--json")),

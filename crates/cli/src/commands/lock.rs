@@ -12,7 +12,7 @@ use crate::args::{RootArg, lease_seconds, lock_name, parse_pid, parse_timeout, p
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
-use crate::show::{age, clean, moved_aside, owner_at, quoted};
+use crate::show::{age, clean, moved_aside, owner_at, pid_of, quoted};
 
 /// Take a lock for this owner, or refresh it
 #[derive(clap::Parser)]
@@ -153,17 +153,29 @@ fn remarks(context: &Context, lokt: &Lokt, granted: &Granted) -> Vec<String> {
             ));
         } else if hold.pulse.is_some() {
             notes.push(format!(
-                "note: joined the lock that a running guard of yours (pid {}) has held for {since}; you don't exclude each other",
+                "note: joined the lock that another process of the same owner ({}), a guard (pid {}), has held for {since}; \
+                 you don't exclude each other",
+                clean(&hold.owner),
                 hold.pid
             ));
+        } else if hold.has_foreign_process() {
+            notes.push(format!(
+                "note: joined the lock that another program's process of the same owner ({}), pid {}, has held for {since}",
+                clean(&hold.owner),
+                hold.pid
+            ));
+            notes.push(
+                "warning: that program doesn't know of this: when it renews its lock or ends, your part of it is lost"
+                    .into(),
+            );
         } else if context.named_owner {
             notes.push(format!("note: refreshed the lock that {} has held for {since}", owner_at(before)));
         } else {
             // Without LOKT_OWNER everyone logged in as this user is one owner, which is seldom what was meant.
             notes.push(format!(
-                "note: joined a lock that {} (pid {}) has held for {since}; set LOKT_OWNER to a name of your own to exclude each other",
+                "note: joined a lock that {}{} has held for {since}; set LOKT_OWNER to a name of your own to exclude each other",
                 owner_at(before),
-                before.pid
+                pid_of(before)
             ));
         }
     }

@@ -335,7 +335,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     if let Some(dir) = &args.dir {
-        return install(dir, format);
+        return install(dir, format).map(Report::changes);
     }
     let words: Vec<&str> = args.command.iter().map(String::as_str).collect();
     let row = match (words.as_slice(), words.first().and_then(|word| find(word))) {

@@ -175,6 +175,41 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
+/// Commands that do nothing but answer: if the answer can't be written, they have failed. Those that change something as well, with a flag
+/// or an action, say so in their report. Every other command keeps the exit code of what it did. `help` isn't parsed like the others.
+pub(super) const READERS: &[&str] = &[
+    "audit",
+    "claim list",
+    "completions",
+    "doctor",
+    "exists",
+    "fence",
+    "lease audit",
+    "lease fence",
+    "lease status",
+    "ledger checkpoint",
+    "ledger doctor",
+    "ledger export",
+    "ledger follow",
+    "ledger head",
+    "ledger show",
+    "ledger verify",
+    "man",
+    "prime",
+    "queue",
+    "root",
+    "snapshot diff",
+    "snapshot gc",
+    "snapshot history",
+    "snapshot info",
+    "snapshot show",
+    "snapshot verify",
+    "status",
+    "version",
+    "why",
+    "worktree list",
+];
+
 /// Runs the command that the words ask for.
 pub(crate) fn run(words: &[OsString]) -> Report {
     paint::choose(words);
@@ -207,7 +242,47 @@ fn all_rows() -> impl Iterator<Item = &'static Row> {
 
 #[cfg(test)]
 mod tests {
-    use super::{all_rows, rows};
+    use super::{READERS, all_rows, rows};
+
+    #[test]
+    fn every_command_either_only_answers_or_changes_something() {
+        let changing = [
+            "guard",
+            "lock",
+            "unlock",
+            "freeze",
+            "unfreeze",
+            "publish",
+            "torture",
+            "ledger init",
+            "ledger append",
+            "claim take",
+            "claim release",
+            "claim extend",
+            "claim reap",
+            "claim run",
+            "worktree init",
+            "worktree create",
+            "worktree rename",
+            "worktree remove",
+            "lease acquire",
+            "lease renew",
+            "lease steal",
+            "lease release",
+            "lease break",
+            "lease run",
+            "snapshot create",
+            "snapshot restore",
+            "snapshot pin",
+            "snapshot unpin",
+        ];
+        let mut known: Vec<&str> = READERS.iter().chain(&changing).copied().collect();
+        known.sort_unstable();
+        let commands = all_rows().filter(|row| row.rows.is_empty() && row.name != "help");
+        let mut names: Vec<&str> = commands.map(|row| row.name).collect();
+        names.sort_unstable();
+        assert_eq!(known, names, "a command is in READERS, or in the list of this test");
+    }
 
     #[test]
     fn every_command_explains_itself_in_one_line_and_has_a_sound_parser() {

@@ -34,9 +34,12 @@ pub(super) fn parsed<A: Parser>(
     run: fn(&A, Format) -> Result<Report, Failure>,
 ) -> Report {
     match parse::<A>(name, rest) {
-        Ok((args, format)) => run(&args, format).unwrap_or_else(|failure| failure.of_command(name).report(format)),
+        Ok((args, format)) => {
+            let report = run(&args, format).unwrap_or_else(|failure| failure.of_command(name).report(format));
+            if super::READERS.contains(&name) { report.only_answers() } else { report }
+        }
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            Report::new(Exit::Done).text(error.render().to_string())
+            Report::new(Exit::Done).text(error.render().to_string()).only_answers()
         }
         Err(error) => mistyped(name, &parser::<A>(name), rest, error),
     }

@@ -112,6 +112,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         (Some(name), Some(lokt)) => one(&lokt, &name, args.prune_expired, format),
         (None, Some(lokt)) => all(&lokt, args.prune_expired, format),
     }
+    .map(|report| if args.prune_expired { report.changes() } else { report })
 }
 
 fn none(format: Format) -> Report {
@@ -270,7 +271,8 @@ fn status(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> Status
         expires_at: hold.expires_at.map(show_wall_seconds),
         age_sec: seconds_since(hold.acquired, now),
         expired: holder.elapsed.is_expired(),
-        pid_status: lokt.pid_status(hold),
+        // The command that froze a name has exited, whichever program it was.
+        pid_status: if entry.is_freeze { "none" } else { lokt.pid_status(hold) },
         freeze: entry.is_freeze.then_some(true),
         live: entry.is_live(),
         held_sec: seconds_since(hold.began(), now),
@@ -289,11 +291,12 @@ pub(super) fn damage(entry: &Entry) -> Damage {
     let name = &entry.name;
     let what = if entry.is_freeze { "freeze" } else { "lock" };
     let shown = format!("{what} {}", quoted(name));
-    let aside = |verb: &str| format!("`lokt unlock --force {name}` {verb} it aside");
     let (state, code, message, hint) = match &entry.state {
         EntryState::Held(_) => unreachable!("a hold is no damage"),
         EntryState::Corrupt(why) => {
-            let hint = format!("`lokt lock {name}` moves it aside and takes the lock; {}", aside("only moves"));
+            let hint = format!(
+                "`lokt lock {name}` moves it aside and takes the lock; `lokt unlock --break-stale {name}` only moves it aside"
+            );
             ("corrupt", "E_CORRUPT", format!("{shown} has corrupted data: {}", clean(why)), hint)
         }
         EntryState::BeingWritten => {
@@ -304,9 +307,11 @@ pub(super) fn damage(entry: &Entry) -> Damage {
             let message = format!(
                 "{shown}: unsupported lockfile version: version {version} not supported (max: 1); upgrade lokt"
             );
-            ("newer", "E_UNSUPPORTED_VERSION", message, format!("upgrade lokt; {}", aside("moves")))
+            ("newer", "E_UNSUPPORTED_VERSION", message, "upgrade lokt".to_owned())
         }
-        EntryState::Unreadable(error) => ("unreadable", error.code(), error.to_string(), aside("moves")),
+        EntryState::Unreadable(error) => {
+            ("unreadable", error.code(), error.to_string(), "`lokt doctor` says what is wrong".to_owned())
+        }
     };
     let hint = if entry.is_freeze {
         format!("what can't be read counts as a freeze; whoever may lift it removes freezes/{name}.json below the root")
@@ -386,9 +391,6 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
     line("host", &clean(&hold.host));
     if hold.has(PartKind::Process) {
         line("pid", &format!("{} ({})", hold.pid, lokt.pid_status(hold)));
-    } else {
-        // That it is dead would read as if the lock were.
-        line("pid", &format!("{} (of the command that took it; it need not run)", hold.pid));
     }
     line("age", &age(hold.acquired, now));
     if let Some(began) = hold.began() {

@@ -10,7 +10,7 @@ use crate::args::{RootArg, lock_name, parse_token};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
-use crate::show::{clean, moved_aside, owner_at, quoted};
+use crate::show::{clean, if_certain, moved_aside, owner_at, pid_of, quoted};
 
 /// End one's own lock
 #[derive(clap::Parser)]
@@ -94,11 +94,12 @@ fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
     let context = Context::read(&args.root)?;
     if let Some(other) = owner.filter(|owner| *owner != context.me.owner && !args.force) {
         let message = format!("{} is another owner; you are {}", clean(other), clean(&context.me.owner));
-        let hint = match deny::shell_word(other) {
-            Some(other) => format!("`lokt unlock --owner {other} --force` ends the locks of that owner"),
-            None => "`--force` ends another owner's locks".into(),
-        };
-        return Err(Failure::new(Exit::NotYours, "E_LOCK_NOT_HELD", message).hint(hint));
+        let hint = "that owner ends them with `lokt unlock --all`";
+        let report = Failure::new(Exit::NotYours, "E_LOCK_NOT_HELD", message).hint(hint).report(format);
+        let command =
+            format!("lokt unlock --owner {} --force", deny::shell_word(other).unwrap_or_else(|| "OWNER".into()));
+        let certain = if_certain(&std::io::stderr(), &command, "ends the locks of that owner");
+        return Ok(report.notes(certain.filter(|_| format == Format::Text)));
     }
     let Some(lokt) = context.open()? else {
         return Ok(match &name {
@@ -157,14 +158,18 @@ fn released(root: &Path, lokt: &Lokt, name: &LockName, ended: &Ended, format: Fo
     }
     let mut report = report.text(format!("released lock {}\n", quoted(name.as_str())));
     if let (Some(before), "force-break" | "stale-break") = (before, event) {
-        report = report.note(format!("note: it was held by {} (pid {})", owner_at(before), before.pid));
+        report = report.note(format!("note: it was held by {}{}", owner_at(before), pid_of(before)));
         if before.pulse.is_some() && lokt.pid_status(before) == "alive" {
             report = report.note(format!("warning: its guard, process {}, runs on without the lock", before.pid));
         }
     }
     if let Some(rest) = &ended.remains {
         // A guard is known by its pulse; a process that a lock was bound to has none.
-        let who = if rest.pulse.is_some() { "a guard (pid " } else { "the process it is bound to (pid " };
+        let who = match rest {
+            rest if rest.pulse.is_some() => "a guard (pid ",
+            rest if rest.has_foreign_process() => "another program's guard (pid ",
+            _ => "the process it is bound to (pid ",
+        };
         report = report.note(format!("note: {who}{}) still holds it", rest.pid));
     }
     match &ended.aside {

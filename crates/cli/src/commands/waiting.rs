@@ -12,7 +12,7 @@ use crate::members::{KeeperMembers, kept_by};
 use crate::outbox;
 pub(super) use crate::progress::CLEAR;
 use crate::report::{Failure, Format, Report, say};
-use crate::show::{Subject, age, clean, owner_at, quoted, refusal, renews, seconds};
+use crate::show::{Subject, age, clean, owner_at, pid_of, quoted, refusal, renews, seconds};
 use crate::width;
 
 /// Off a terminal, how often a wait says that it still waits.
@@ -202,7 +202,7 @@ impl<'a> Display<'a> {
                 };
                 let kept = self.kept.as_ref().and_then(|(_, _, keepers)| what_keeps_it(keepers));
                 let kept = kept.map(|kept| format!("; its guard is gone, {kept}")).unwrap_or_default();
-                format!("held by {} (pid {}) for {}{end}{kept}", owner_at(hold), hold.pid, age(hold.began(), now))
+                format!("held by {}{} for {}{end}{kept}", owner_at(hold), pid_of(hold), age(hold.began(), now))
             }
             denial => refusal(Subject::Lock, name, denial, "", now),
         };

@@ -3,7 +3,7 @@
 //! It only looks, and never takes the mutex. A look costs as much as a `status`; it is taken when the kernel tells of a change, and once an
 //! interval for what the kernel doesn't tell.
 
-use std::io::stdout;
+use std::io::{self, stdout};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -162,7 +162,10 @@ impl View {
                 snapshot(seen, &entries, *format, is_first)
             }
         };
-        answer_unless(&text, inbox).map_err(|_| Trouble::Show)
+        answer_unless(&text, inbox).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Trouble::Show,
+            _ => Trouble::Look(Failure::io(format!("the answer could not be written to stdout: {error}"), None)),
+        })
     }
 
     /// Waits for something that is worth another look, for at most `pause`.

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, KeeperMembers, kept_by, text};
 use crate::paint::{self, tag};
 use crate::report::{Failure, Format, Report};
-use crate::show::{age, clean, owner_at, quoted, reason, seconds, until};
+use crate::show::{age, agent_at, clean, if_certain, owner_at, quoted, reason, seconds, until};
 
 /// Explain what `guard` and `lock` would do, with the evidence and the next command
 #[derive(clap::Parser)]
@@ -112,6 +112,9 @@ struct Why<'a> {
     /// A freeze is over it.
     #[serde(skip)]
     frozen: bool,
+    /// What ends it without asking whose it is: for people, at the end.
+    #[serde(skip)]
+    last_resort: Option<String>,
 }
 
 /// One piece of evidence. Members that would be empty are left out.
@@ -189,6 +192,7 @@ fn free(name: &LockName) -> Why<'_> {
         suggestions: Vec::new(),
         ended: false,
         frozen: false,
+        last_resort: None,
     }
 }
 
@@ -207,23 +211,17 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, 
         }),
         None => {}
     }
-    if let (Some(Ok(freeze)), Some(Denial::Frozen(_))) = (&outlook.frozen, &outlook.denial)
-        && let Some(left) = freeze.elapsed.left_ms()
-    {
-        suggestions.push(format!("Wait {} until the freeze ends", duration::show_seconds(seconds(left))));
-    }
     match (&outlook.frozen, &outlook.denial) {
-        (Some(Ok(freeze)), _) => suggestions.extend(thaw(name.as_str(), freeze, lokt)),
+        (Some(Ok(freeze)), _) => suggestions.push(thaw(name.as_str(), freeze, lokt)),
         (Some(Err(_)), Some(Denial::Frozen(_))) => {
             let path = clean(&root.join(format!("freezes/{name}.json")).to_string_lossy());
-            suggestions.push(format!("Look at {path}: what can't be read counts as a freeze"));
-            suggestions.push(format!("lokt unfreeze --force {name}  (break glass: moves it aside)"));
+            suggestions.push(format!("lokt doctor  (says what is wrong with {path}, which counts as a freeze)"));
         }
         _ => {}
     }
     if let Some(entry) = &outlook.entry {
         let stored = stored(lokt, entry, now);
-        if stored.holder_stale_reason.is_none() {
+        if matches!(&entry.state, EntryState::Held(holder) if holder.lives()) {
             suggestions.extend(orphan_advice(&stored.kept_by));
         }
         reasons.push(stored);
@@ -241,13 +239,15 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, 
         });
     }
     if cycle.is_empty() {
-        suggestions.extend(waiting_advice(name.as_str(), outlook));
+        // What the same owner's `lock` could join is another process's all the same: waiting comes first.
+        let at = if outlook.denial.is_none() { 0 } else { suggestions.len() };
+        suggestions.splice(at..at, waiting_advice(name.as_str(), outlook));
     } else {
         reasons.push(deadlock(cycle));
         suggestions.splice(0..0, deadlock_advice(cycle));
     }
-    // What takes a lock away from somebody is the last thing to try.
-    suggestions.sort_by_key(|suggestion| suggestion.starts_with("lokt unlock --force "));
+    // A reader that runs the first suggestion needs a command.
+    suggestions.sort_by_key(|suggestion| !["lokt ", "kill "].iter().any(|word| suggestion.starts_with(word)));
     let (guard, lock) = (Would::guard(outlook), Would::lock(outlook));
     let (would, code) = (lock.would, lock.code);
     let status = match would {
@@ -269,7 +269,30 @@ fn explain<'a>(root: &Path, lokt: &Lokt, name: &'a LockName, outlook: &Outlook, 
         suggestions,
         ended,
         frozen: outlook.frozen.is_some(),
+        last_resort: last_resort(name.as_str(), outlook),
     }
+}
+
+/// What ends somebody else's freeze or hold without asking.
+fn last_resort(name: &str, outlook: &Outlook) -> Option<String> {
+    let reader = std::io::stdout();
+    let state = outlook.entry.as_ref().map(|entry| &entry.state);
+    match (&outlook.denial, state) {
+        (Some(Denial::Frozen(_)), _) => {
+            if_certain(&reader, &format!("lokt unfreeze --force {name}"), "ends the freeze without asking who froze it")
+        }
+        (Some(Denial::Held(_)), _) | (None, Some(EntryState::Held(_))) if is_held(state) => {
+            if_certain(&reader, &format!("lokt unlock --force {name}"), "removes it without asking its holder")
+        }
+        (_, Some(EntryState::Newer(_) | EntryState::Unreadable(_))) => {
+            if_certain(&reader, &format!("lokt unlock --force {name}"), "moves it aside")
+        }
+        _ => None,
+    }
+}
+
+fn is_held(state: Option<&EntryState>) -> bool {
+    matches!(state, Some(EntryState::Held(holder)) if holder.lives())
 }
 
 /// Each holds what the one before it waits for: none of them ever gets on.
@@ -316,14 +339,11 @@ fn deadlock_advice(cycle: &[Link]) -> Vec<String> {
 }
 
 /// What ends a freeze.
-fn thaw(name: &str, freeze: &Holder, lokt: &Lokt) -> Vec<String> {
+fn thaw(name: &str, freeze: &Holder, lokt: &Lokt) -> String {
     if freeze.hold.owner == lokt.me().owner {
-        return vec![format!("lokt unfreeze {name}  (it is your freeze)")];
+        return format!("lokt unfreeze {name}  (the freeze is of the same owner, {})", clean(&freeze.hold.owner));
     }
-    vec![
-        format!("Ask {}, whose freeze it is, for `lokt unfreeze {name}`", owner_at(&freeze.hold)),
-        format!("lokt unfreeze --force {name}  (break glass: whoever froze it is not asked)"),
-    ]
+    format!("Ask {}, whose freeze it is, for `lokt unfreeze {name}`", owner_at(&freeze.hold))
 }
 
 /// What ends a hold whose guard is gone.
@@ -336,9 +356,10 @@ fn orphan_advice(kept_by: &[KeeperMembers]) -> Option<String> {
 /// Where the way becomes free by itself, one can wait for it.
 fn waiting_advice(name: &str, outlook: &Outlook) -> Vec<String> {
     let guard = format!("lokt guard {name} --wait -- COMMAND");
+    let ends = ends_in(outlook).map(|left| format!("; it ends by itself in {left}")).unwrap_or_default();
     match (&outlook.denial, outlook.entry.as_ref().map(|entry| &entry.state)) {
         (Some(Denial::Held(_) | Denial::Queued { .. } | Denial::Frozen(_)), _) => vec![
-            format!("lokt lock {name} --wait  (waits in line for it)"),
+            format!("lokt lock {name} --wait  (waits in line for it{ends})"),
             format!("{guard}  (waits in line, and runs COMMAND under it)"),
         ],
         // One's own process: `lock` joins it, another guard must wait for it.
@@ -349,18 +370,33 @@ fn waiting_advice(name: &str, outlook: &Outlook) -> Vec<String> {
     }
 }
 
+/// How long until what stands in the way ends by itself, if it does. A guard that runs renews its lease.
+fn ends_in(outlook: &Outlook) -> Option<String> {
+    let left_ms = match (&outlook.denial, outlook.entry.as_ref().map(|entry| &entry.state)) {
+        (Some(Denial::Frozen(Some(freeze))), _) => freeze.elapsed.left_ms(),
+        (Some(Denial::Held(_)), Some(EntryState::Held(holder))) => {
+            let renewed = holder.liveness == Liveness::Alive && holder.hold.pulse.is_some();
+            holder.left_ms().filter(|_| !renewed)
+        }
+        _ => None,
+    };
+    left_ms.map(|left_ms| duration::show_seconds(seconds(left_ms)))
+}
+
 fn frozen(freeze: &Holder, now: Timestamp) -> Reason {
     let hold = &freeze.hold;
     let held = age(hold.began(), now);
     let left = freeze.elapsed.left_ms().map(seconds);
-    let remaining = left.map(|left| format!(" ({} remaining)", duration::show_seconds(left))).unwrap_or_default();
+    let left = left.map(duration::show_seconds);
+    let remaining = left.as_ref().map(|left| format!(" ({left} remaining)")).unwrap_or_default();
     Reason {
         kind: "frozen",
         message: format!("Frozen by {} for {held}{remaining}", owner_at(hold)),
         freeze: FreezeMembers::of(freeze, now),
         expires_at: hold.expires_at.map(show_wall_seconds),
-        label: format!("FROZEN by {}", owner_at(hold)),
-        lines: std::iter::once(format!("Age: {held}{remaining}"))
+        label: format!("FROZEN by {}", agent_at(hold)),
+        lines: std::iter::once(format!("Age: {held}"))
+            .chain(left.map(|left| format!("Remaining: {left}")))
             .chain(reason(hold).map(|reason| format!("Reason: {}", clean(reason))))
             .collect(),
         reason: reason(hold).map(ToOwned::to_owned),
@@ -404,12 +440,13 @@ fn stored(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Reason {
             ("dead_pid", "STALE (dead PID), held by", format!("Held by {who} (PID {}, dead) for {held}", hold.pid))
         }
         (None, true) => {
-            let message = format!("Held by {who} ({}) for {held}: yours", holding(holder, pid_status));
-            ("self_held", "HELD by you,", message)
+            let message = format!("Held by {who} ({}) for {held}: the same owner", holding(holder, pid_status));
+            let process = hold.has(PartKind::Process);
+            let label = if process { "HELD by another process of the same owner," } else { "HELD by the same owner," };
+            ("self_held", label, message)
         }
         (None, false) => ("held", "HELD by", format!("Held by {who} ({}) for {held}", holding(holder, pid_status))),
     };
-    let agent = if hold.agent_id.is_empty() { String::new() } else { format!(" (agent: {})", clean(&hold.agent_id)) };
     let kept_by = kept_by(lokt, holder);
     let mut lines = evidence(holder, &held, now);
     lines.extend(kept_by.iter().map(|keeper| format!("Kept by: {}", keeper.line())));
@@ -417,18 +454,26 @@ fn stored(lokt: &Lokt, entry: &Entry, now: Timestamp) -> Reason {
         kind,
         message,
         holder: HolderMembers::of(lokt, holder, now),
-        holder_stale_reason: holder.staleness().map(lokt::Staleness::as_str),
+        holder_stale_reason: stale_reason(lokt, holder),
         expires_at: hold.expires_at.map(show_wall_seconds),
         held_since: hold.began().map(show_wall_seconds),
         liveness: Some(holder.liveness.as_str()),
         lock_id: text(hold.lock_id.as_str()),
         fencing_token: hold.token.map(lokt::Fence::get),
         reason: reason(hold).map(ToOwned::to_owned),
-        label: format!("{label} {}{agent}@{} ({})", clean(&hold.owner), clean(&hold.host), holding(holder, pid_status)),
+        label: format!("{label} {} ({})", agent_at(hold), holding(holder, pid_status)),
         lines,
         kept_by,
         ..Reason::default()
     }
+}
+
+/// Why it doesn't count any more; `unknown` if it counts only because its process can't be asked from here.
+fn stale_reason(lokt: &Lokt, holder: &Holder) -> Option<&'static str> {
+    let hold = &holder.hold;
+    let is_unseen = holder.part_lives(PartKind::Process) && holder.liveness == Liveness::Unknown;
+    let unknown = || (hold.host != lokt.me().host || is_unseen).then_some("unknown");
+    holder.staleness().map(lokt::Staleness::as_str).or_else(unknown)
 }
 
 fn plain(kind: &'static str, message: &str) -> Reason {
@@ -504,12 +549,18 @@ fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
                     } else {
                         format!("process {pid} ends")
                     };
-                    // What runs under a guard is not ended by `unlock`.
-                    let unlock = match holder.hold.pulse {
-                        None => format!("lokt unlock {name}  (ends it)"),
-                        Some(_) => format!("lokt unlock --force {name}  (takes it away from under its command)"),
+                    // What runs under a guard is not ended by `unlock`; another program's drops what joins it.
+                    let hold = &holder.hold;
+                    let is_foreign_guard = hold.has_foreign_process() && holder.liveness != Liveness::Unknown;
+                    let unlock =
+                        (hold.pulse.is_none() && !is_foreign_guard).then(|| format!("lokt unlock {name}  (ends it)"));
+                    let lasts = if is_foreign_guard {
+                        format!("until process {pid} renews its lock or ends")
+                    } else {
+                        format!("then it lasts until {ends} and you unlock it")
                     };
-                    vec![format!("lokt lock {name}  (joins it: then it lasts until {ends} and you unlock it)"), unlock]
+                    let join = format!("lokt lock {name}  (joins it: {lasts})");
+                    Vec::from_iter([Some(join), unlock].into_iter().flatten())
                 }
                 _ => vec![
                     format!("lokt lock {name}{}  (refreshes it)", ttl_again(&holder.hold)),
@@ -517,23 +568,13 @@ fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
                 ],
             }
         }
-        EntryState::Held(holder) if matches!(outlook.denial, Some(Denial::Held(_))) => {
-            // A guard that runs renews its lease: that one doesn't end by itself.
-            let renewed = holder.liveness == Liveness::Alive && holder.hold.pulse.is_some();
-            let wait = holder
-                .left_ms()
-                .filter(|_| !renewed)
-                .map(|left| format!("Wait {} until it ends by itself", duration::show_seconds(seconds(left))));
-            let force = format!("lokt unlock --force {name}  (break glass: its holder is not asked)");
-            wait.into_iter().chain([force]).collect()
-        }
         EntryState::Corrupt(_) if would_grant => {
             vec![
                 format!("lokt lock {name}  (moves it aside and takes the lock)"),
-                format!("lokt unlock --force {name}  (only moves it aside)"),
+                format!("lokt unlock --break-stale {name}  (only moves it aside)"),
             ]
         }
-        EntryState::Newer(_) => vec![format!("lokt unlock --force {name}  (break glass: a newer lokt wrote it)")],
+        EntryState::Newer(_) => vec!["lokt version  (a newer lokt wrote it: upgrade this one)".to_owned()],
         EntryState::BeingWritten => vec![format!("lokt lock {name}  (again, in two seconds)")],
         _ => Vec::new(),
     }
@@ -546,7 +587,7 @@ fn report(why: &Why<'_>, asks: Asks, format: Format) -> Report {
         return report.json(why);
     }
     let name = paint::name(&quoted(why.name));
-    let (free, yours) = (tag("FREE"), tag("YOURS"));
+    let (free, yours) = (tag("FREE"), format!("{} by the same owner", tag("HELD")));
     let mut text = match why.would {
         _ if asked.would == "deny" => format!("Lock {name} is {}:\n", tag("BLOCKED")),
         _ if asked.would == "inside" => format!("Lock {name} is {yours} — you run under it:\n"),
@@ -557,7 +598,7 @@ fn report(why: &Why<'_>, asks: Asks, format: Format) -> Report {
         }
         "refresh" if why.frozen => {
             format!(
-                "Lock {name} is YOURS — acquisition would refresh it; a guard would be refused, because it is frozen:\n"
+                "Lock {name} is {yours} — acquisition would refresh it; a guard would be refused, because it is frozen:\n"
             )
         }
         "refresh" => format!("Lock {name} is {yours} — acquisition would refresh it:\n"),
@@ -578,6 +619,9 @@ fn report(why: &Why<'_>, asks: Asks, format: Format) -> Report {
         for suggestion in &why.suggestions {
             let _ = writeln!(text, "  - {suggestion}");
         }
+    }
+    if let Some(last_resort) = &why.last_resort {
+        let _ = write!(text, "\n{last_resort}\n");
     }
     report.text(text)
 }

@@ -1,6 +1,5 @@
 //! What is stored under a name, and everything that can be found out about it.
 
-use std::io;
 
 use lokt_core::decide::{Facts, Freeze, Line as Others, Slot};
 use lokt_core::denial::Holder;
@@ -122,11 +121,8 @@ impl View {
 
 /// Adds what follows from not being able to read a record.
 pub(crate) fn held_if_unreadable(error: Error, name: &LockName, kind: Kind) -> Error {
-    let (counts_as, command) = if kind.is_freeze() { ("a freeze", "unfreeze") } else { ("held", "unlock") };
-    // Below something that is no directory there is nothing that force could move.
-    let is_there = error.io_kind() != Some(io::ErrorKind::NotADirectory);
-    let force = if is_there { format!("; `lokt {command} --force {name}` moves it aside") } else { String::new() };
-    error.hint(format!("what can't be read counts as {counts_as}{force}"))
+    let counts_as = if kind.is_freeze() { "a freeze" } else { "held" };
+    error.hint(format!("what can't be read counts as {counts_as}; `lokt doctor` says what is wrong with {name}"))
 }
 
 impl Store<'_> {

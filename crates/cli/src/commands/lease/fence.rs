@@ -160,7 +160,7 @@ fn publish(
             }
         }
     };
-    Ok(report.warnings(said.warnings))
+    Ok(report.warnings(said.warnings).changes())
 }
 
 fn asked<'a>(worktree: &'a Worktree, token: u64, words: &'a str) -> Question<'a> {

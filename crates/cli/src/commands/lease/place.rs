@@ -93,7 +93,8 @@ fn has_id_of_run(repo: &Repository, run: &LeaseRun) -> bool {
 
 /// Is this the repository of the `lokt lease run` that this runs under, by whichever path?
 fn is_of_run(repo: &Repository, run: &LeaseRun) -> bool {
-    let by_path = || Repository::open(&run.top, repo.me().clone()).is_ok_and(|of| of.is_some_and(|of| of.is_same(repo)));
+    let by_path =
+        || Repository::open(&run.top, repo.me().clone()).is_ok_and(|of| of.is_some_and(|of| of.is_same(repo)));
     has_id_of_run(repo, run) && (repo.top() == run.top || by_path())
 }
 

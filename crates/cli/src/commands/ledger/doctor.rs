@@ -45,6 +45,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         _ => (Exit::Damaged, "damaged", "FAIL"),
     };
     let report = Report::new(exit);
+    let report = if args.fix && !args.dry_run { report.changes() } else { report };
     let path = ledger.path().to_string_lossy();
     let report = match format {
         Format::Json => report.json(&Answer {

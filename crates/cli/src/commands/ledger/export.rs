@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let Out::File(file, path) = out else { return Ok(report) };
     let mut file = file.into_inner().map_err(|error| cant_write(path, error.error()))?;
     file.finish().and_then(|()| file.publish()).and_then(|()| file.sync()).map_err(|error| cant_write(path, &error))?;
-    let shown = path.to_string_lossy();
+    let (report, shown) = (report.changes(), path.to_string_lossy());
     Ok(match format {
         Format::Json => report.json(&Answer {
             status: "exported",

@@ -1,6 +1,6 @@
 //! Text from files inside Markdown, YAML and shell commands.
 
-use crate::show::clean;
+use crate::show::{clean, clean_json};
 
 /// The longest text of somebody else's that is shown, in bytes.
 const SHOWN_MAX: usize = 60;
@@ -42,7 +42,7 @@ pub(super) fn plain_or_code(text: &str) -> String {
 
 /// A string in YAML: JSON's are strings there too.
 pub(super) fn yaml(text: &str) -> String {
-    serde_json::to_string(text).expect("a string is JSON")
+    clean_json(&serde_json::to_string(text).expect("a string is JSON"))
 }
 
 /// One word for a shell, quoted if it must be.

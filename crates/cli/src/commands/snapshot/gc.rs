@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         Action::Run => {
             let said = repo.gc_run(&GcWish { retention, at_once: args.now })?;
             let trash = repo.trash().to_string_lossy().into_owned();
-            Ok(done(&said.value, trash, format).warnings(said.warnings))
+            Ok(done(&said.value, trash, format).warnings(said.warnings).changes())
         }
     }
 }
