@@ -89,12 +89,12 @@ fn a_person_at_a_terminal_is_told_of_force_at_the_end() {
     let root = Root::new();
     root.run("bob", "lock y").exits(0, "it is free");
     for (words, last) in [
-        ("lock y", "If you are certain: `lokt unlock --force y` removes it without asking its holder"),
         ("unlock y", "If you are certain: `lokt unlock --force y` removes it without asking its holder"),
         ("why y", "If you are certain: `lokt unlock --force y` removes it without asking its holder"),
     ] {
         let text = on_a_terminal(&root, words);
         assert_eq!(text.trim_end().lines().last(), Some(last), "{words}: {text}");
+        assert!(!on_a_terminal(&root, "lock y").contains("force"), "who asks for it is told to wait");
         let text = on_a_terminal(&root, &format!("{words} --json"));
         assert!(!text.contains("force"), "{words}: not in JSON: {text}");
     }

@@ -197,6 +197,36 @@ fn a_refresh_of_a_record_that_only_knows_its_last_write_keeps_that_as_its_beginn
 }
 
 #[test]
+fn one_holder_another_programs_guard_that_runs_keeps_its_identity_and_the_lease_that_it_renews() {
+    let mut foreign = stored("alice");
+    (foreign.parts, foreign.pulse, foreign.boot_id, foreign.pid_ns, foreign.token) = (None, None, None, None, None);
+    (foreign.ttl_sec, foreign.expires_at) = (60, Some(at("2026-11-15T18:00:50.25Z")));
+    let me = asker("alice");
+    let mut joined = next_of(ask(&foreign, &lock(Some(1)), Liveness::Alive, now(), &me));
+    assert_eq!((joined.pid, joined.pid_start, &joined.host), (foreign.pid, foreign.pid_start, &foreign.host));
+    assert_eq!(joined.token, Some(fence(8)), "it had none");
+    assert_eq!((joined.ttl_sec, joined.expires_at), (60, foreign.expires_at), "its heartbeat renews by ttl_sec");
+    for _ in 0..3 {
+        joined = next_of(ask(&joined, &lock(Some(1)), Liveness::Alive, now(), &me));
+        assert_eq!(joined.ttl_sec, 60, "however often it is joined");
+    }
+    let unlock = Intent::Unlock(Breaking::No, Condition::default());
+    let left = next_of(ask(&joined, &unlock, Liveness::Alive, now(), &me));
+    assert_eq!((left.ttl_sec, left.expires_at, left.pid), (60, foreign.expires_at, foreign.pid), "nor by an unlock");
+    let again = ask(&left, &unlock, Liveness::Alive, now(), &me);
+    assert!(matches!(again, Decision::Deny(Denial::Guarded(_))), "child-counts: {again:?}");
+    let unseen = ask(&foreign, &unlock, Liveness::Unknown, now(), &me);
+    assert!(
+        matches!(unseen, Decision::Commit { next: None, .. }),
+        "what can't be seen is its owner's to end: {unseen:?}"
+    );
+    // An end that isn't the sum of its parts is carried on as what is left.
+    foreign.ttl_sec = 0;
+    let odd = next_of(ask(&foreign, &lock(Some(1)), Liveness::Alive, now(), &me));
+    assert_eq!(odd.expires_at.map(|end| end.as_second()), foreign.expires_at.map(|end| end.as_second()));
+}
+
+#[test]
 fn a_stale_hold_of_ones_own_is_refreshed_even_if_it_has_no_lock_id_to_keep() {
     let mut old = stored("alice");
     (old.lock_id, old.parts, old.boot_id) = (LockId::default(), None, None);

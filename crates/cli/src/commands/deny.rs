@@ -82,10 +82,12 @@ pub(crate) fn report_about(subject: Subject, lokt: &Lokt, name: &str, refused: &
 
 /// What ends a hold or a freeze without asking whose it is, for people alone.
 fn last_resort(subject: Subject, name: &str, denial: &Denial) -> Option<String> {
+    // Who asks for a lock is told to wait, and where to read more; who asks to end something may need it.
     let effect = match denial {
-        Denial::Held(_) | Denial::NotYours(_) | Denial::NotStale(_) => "removes it without asking its holder",
+        Denial::NotYours(_) if subject == Subject::Freeze => "ends the freeze without asking who froze it",
+        Denial::NotYours(_) | Denial::NotStale(_) => "removes it without asking its holder",
         Denial::Guarded(_) => "takes it away from its command, which keeps running",
-        Denial::Frozen(Some(_)) => "ends the freeze without asking who froze it",
+        Denial::Frozen(Some(_)) if subject == Subject::Freeze => "ends the freeze without asking who froze it",
         Denial::Frozen(None) | Denial::Newer { .. } => "moves it aside",
         Denial::Corrupt { .. } | Denial::BeingWritten if subject == Subject::Freeze => "moves it aside",
         _ => return None,

@@ -1,6 +1,5 @@
 //! What is stored under a name, and everything that can be found out about it.
 
-
 use lokt_core::decide::{Facts, Freeze, Line as Others, Slot};
 use lokt_core::denial::Holder;
 use lokt_core::hold::{Fence, Hold, LockId, PartKind};
