@@ -306,20 +306,20 @@ impl Lokt {
         let now = self.machine.now();
         let mut swept = Swept::default();
         let mut warnings = Vec::new();
-        for name in self.names(LOCKS_DIR)? {
-            let found = store.find(&record_path(&name), name.as_str(), &now);
+        let mut names = self.names(LOCKS_DIR)?;
+        names.retain(|name| {
+            let found = store.find(&record_path(name), name.as_str(), &now);
             let unreadable = match found.stored {
-                Stored::Held(hold) if hold.owner == owner => None,
-                Stored::Held(_) | Stored::Free | Stored::BeingWritten => continue,
-                Stored::Unreadable(error) => Some(error.to_string()),
-                Stored::Corrupt(why) => Some(why),
-                Stored::Newer(version) => Some(format!("it has version {version}")),
+                Stored::Held(hold) => return hold.owner == owner,
+                Stored::Free | Stored::BeingWritten => return false,
+                Stored::Unreadable(error) => error.to_string(),
+                Stored::Corrupt(why) => why,
+                Stored::Newer(version) => format!("it has version {version}"),
             };
-            if let Some(why) = unreadable {
-                warnings.push(format!("skipping unreadable lock \"{name}\": {why}"));
-                continue;
-            }
-            let changed = store.change(&name, Intent::UnlockFor(owner.to_owned()))?;
+            warnings.push(format!("skipping unreadable lock \"{name}\": {unreadable}"));
+            false
+        });
+        let ended = store.change_each(&names, &Intent::UnlockFor(owner.to_owned()), &mut |name, changed| {
             warnings.extend(changed.warnings);
             match changed.decision {
                 Decision::Commit { .. } => swept.released.push(name.to_string()),
@@ -327,14 +327,16 @@ impl Lokt {
                 // Gone or somebody else's since we looked.
                 _ => {}
             }
-        }
+        });
+        ended.map_err(|failure| some_ended(failure, swept.released.len()))?;
         Ok(Said { value: swept, warnings })
     }
 
     /// Removes the lock `name` if it has expired.
     pub fn prune(&self, name: &LockName) -> Result<Said<Pruned>, Error> {
         let mut pruned = Said { value: Pruned::default(), warnings: Vec::new() };
-        self.prune_lock(name, &mut pruned)?;
+        let changed = self.store().change(name, Intent::Prune)?;
+        self.tell_pruned(name, changed, &mut pruned);
         Ok(pruned)
     }
 
@@ -343,11 +345,11 @@ impl Lokt {
         let store = self.store();
         let now = self.machine.now();
         let mut pruned = Said { value: Pruned::default(), warnings: Vec::new() };
-        for name in self.names(LOCKS_DIR)? {
-            if store.find(&record_path(&name), name.as_str(), &now).elapsed_is_over() {
-                self.prune_lock(&name, &mut pruned)?;
-            }
-        }
+        let mut names = self.names(LOCKS_DIR)?;
+        names.retain(|name| store.find(&record_path(name), name.as_str(), &now).elapsed_is_over());
+        let mut see = |name: &LockName, changed| self.tell_pruned(name, changed, &mut pruned);
+        let ended = store.change_each(&names, &Intent::Prune, &mut see);
+        ended.map_err(|failure| some_ended(failure, pruned.value.locks.len()))?;
         for name in self.names(FREEZES_DIR)? {
             if store.find(&freeze_path(&name), name.as_str(), &now).elapsed_is_over()
                 && let Some(warnings) = store.prune_freeze(&name)?
@@ -359,8 +361,7 @@ impl Lokt {
         Ok(pruned)
     }
 
-    fn prune_lock(&self, name: &LockName, pruned: &mut Said<Pruned>) -> Result<(), Error> {
-        let changed = self.store().change(name, Intent::Prune)?;
+    fn tell_pruned(&self, name: &LockName, changed: Changed, pruned: &mut Said<Pruned>) {
         pruned.warnings.extend(changed.warnings);
         let was_expired = changed
             .before
@@ -370,7 +371,6 @@ impl Lokt {
             Decision::Deny(Denial::Kept) if was_expired => pruned.value.kept.push(name.to_string()),
             _ => {}
         }
-        Ok(())
     }
 
     pub(crate) fn names(&self, dir: &str) -> Result<Vec<LockName>, Error> {
@@ -400,6 +400,15 @@ fn cant_open(root: &Path, error: io::Error) -> Error {
         // A disk that isn't mounted, perhaps: that nothing is locked there can't be said.
         io::ErrorKind::NotFound if leads_nowhere(root) => unusable(&"it is a symbolic link to nothing"),
         _ => Error::io("open", root, error),
+    }
+}
+
+/// A failure among many names: what was done before it stays done, and is said.
+fn some_ended(failure: Error, count: usize) -> Error {
+    match count {
+        0 => failure,
+        1 => failure.hint("1 lock was ended before; `lokt status` lists the rest"),
+        _ => failure.hint(format!("{count} locks were ended before; `lokt status` lists the rest")),
     }
 }
 

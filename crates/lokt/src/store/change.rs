@@ -15,7 +15,7 @@ use lokt_core::name::LockName;
 use lokt_core::time::Moment;
 
 use super::ask::Ask;
-use super::durable::Presync;
+use super::durable::{Presync, is_synced};
 use super::seat::{Place, Seat};
 use super::slot::{Depth, View};
 use super::standing::{Standing, may_pass};
@@ -30,6 +30,10 @@ use crate::sys::disk::NewFile;
 const PREPARE_TRIES: usize = 3;
 /// Somebody who doesn't know the mutex can get in between this often before we say so.
 const CHANGE_TRIES: usize = 32;
+/// Of many names, so many are changed in one hold of the mutex,
+const BATCH_MAX: usize = 256;
+/// and for so long: who wants one name doesn't wait for thousands of others.
+const BATCH_MS: u64 = 50;
 
 /// What came of a change.
 #[derive(Debug)]
@@ -104,6 +108,15 @@ struct Pending {
     /// The seat that was given up with it.
     left: Option<Seat>,
     waited: Option<Duration>,
+}
+
+impl Pending {
+    /// The answer, when everything is done.
+    fn answered(self, warnings: Vec<String>) -> Changed {
+        let Self { decision, view, aside, waited, .. } = self;
+        let waiters = view.line.waiters.len() + view.line.behind.len();
+        Changed { decision, before: view.found.hold().cloned(), waiters, aside, waited, warnings }
+    }
 }
 
 impl Store<'_> {
@@ -199,6 +212,86 @@ impl Store<'_> {
         // In their order; a refusal comes after what must be given back because of it.
         granted.sort_by_key(|(number, changed)| (matches!(changed.decision, Decision::Deny(_)), *number));
         Ok(Several { granted, failure })
+    }
+
+    /// Asks the same of many names, a few hundred in each hold of the mutex, each as [`Self::change`] would: judged and changed in one step,
+    /// and told right after it. Only what is done outside is done for all of them at once: a directory is synced for a batch, not for
+    /// each. `see` gets the answers. An error ends it; what was seen before is durable.
+    pub(crate) fn change_each(
+        &self,
+        names: &[LockName],
+        intent: &Intent,
+        see: &mut dyn FnMut(&LockName, Changed),
+    ) -> Result<(), Error> {
+        let mut left = names;
+        while !left.is_empty() {
+            left = self.change_some(left, intent, see)?;
+        }
+        Ok(())
+    }
+
+    /// The first of the names, as many as one hold of the mutex lasts for. Gives the rest.
+    fn change_some<'n>(
+        &self,
+        names: &'n [LockName],
+        intent: &Intent,
+        see: &mut dyn FnMut(&LockName, Changed),
+    ) -> Result<&'n [LockName], Error> {
+        let inside = self.enter()?;
+        let began_ms = self.machine.now().monotonic_ms;
+        let (mut batch, mut trails, mut again) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut done, mut failure) = (0, None);
+        for name in names.iter().take(BATCH_MAX) {
+            done += 1;
+            // Syncing inside, so that nobody gets in between; what only ends has nothing to sync.
+            match self.attempt(&mut Ask::once(name, intent.clone()), true) {
+                Ok(Attempt::Done(pending)) => batch.push((name, *pending)),
+                Ok(Attempt::Again(trail)) => {
+                    trails.push(trail);
+                    again.push(name);
+                }
+                Ok(Attempt::Failed(trail, error)) => {
+                    trails.push(trail);
+                    failure = Some(error);
+                }
+                Ok(Attempt::Waits(_) | Attempt::Prepare(_)) => unreachable!("nobody waits, and nothing is prepared"),
+                Err(error) => failure = Some(error),
+            }
+            if failure.is_some() || self.machine.now().monotonic_ms.saturating_sub(began_ms) >= BATCH_MS {
+                break;
+            }
+        }
+        drop(inside);
+        self.finish_batch(batch, trails, see)?;
+        for name in again {
+            see(name, self.change(name, intent.clone())?);
+        }
+        failure.map_or(Ok(&names[done..]), Err)
+    }
+
+    /// [`Self::finish`] for the locks of a batch.
+    fn finish_batch(
+        &self,
+        mut batch: Vec<(&LockName, Pending)>,
+        mut trails: Vec<Trail>,
+        see: &mut dyn FnMut(&LockName, Changed),
+    ) -> Result<(), Error> {
+        let (mut durable, mut syncs) = (Ok(()), false);
+        for (_, pending) in &mut batch {
+            self.put_away(pending);
+            syncs |= is_synced(&pending.decision, &pending.view);
+            durable = durable.and_then(|()| self.sync_record(Kind::Lock, &pending.decision, pending.file.as_deref()));
+            trails.push(std::mem::take(&mut pending.trail));
+        }
+        if syncs {
+            durable = durable.and_then(|()| self.sync_records(Kind::Lock));
+        }
+        let mut warnings: Vec<String> = Trail::joined(trails).flat_map(|trail| self.settle_trail(trail)).collect();
+        durable?;
+        for (name, pending) in batch {
+            see(name, pending.answered(std::mem::take(&mut warnings)));
+        }
+        Ok(())
     }
 
     /// The first of `asks` that would be refused now.
@@ -388,24 +481,26 @@ impl Store<'_> {
     }
 
     /// What must be done before a change is answered, and may be done outside the mutex.
-    fn finish(&self, ask: &Ask<'_>, pending: Pending) -> Result<Changed, Error> {
-        let Pending { decision, view, file, aside, discard, trail, left, waited } = pending;
+    fn finish(&self, ask: &Ask<'_>, mut pending: Pending) -> Result<Changed, Error> {
+        self.put_away(&mut pending);
+        let durable = self.make_durable(ask.kind, &pending.decision, &pending.view, pending.file.as_deref());
+        let warnings = self.settle_trail(std::mem::take(&mut pending.trail));
+        if let Err(error) = durable {
+            return Err(self.undo(ask.name, &pending.decision, error));
+        }
+        Ok(pending.answered(warnings))
+    }
+
+    /// Lets go of what is needed no more.
+    fn put_away(&self, pending: &mut Pending) {
         // Whoever waits for this wakes now; what is left to do needs nobody to wait.
-        left.iter().for_each(Seat::let_go);
-        if let Some(seat) = &left {
+        pending.left.iter().for_each(Seat::let_go);
+        if let Some(seat) = &pending.left {
             self.clear_away(seat);
         }
-        if let Some(temp) = discard {
+        if let Some(temp) = pending.discard.take() {
             let _ = self.disk.remove(&temp);
         }
-        let durable = self.make_durable(ask.kind, &decision, &view, file.as_deref());
-        let warnings = self.settle_trail(trail);
-        if let Err(error) = durable {
-            return Err(self.undo(ask.name, &decision, error));
-        }
-        let before = view.found.hold().cloned();
-        let waiters = view.line.waiters.len() + view.line.behind.len();
-        Ok(Changed { decision, before, waiters, aside, waited, warnings })
     }
 
     /// Gives a seat up: the wait is over, or it failed. Should a record name it, that is now the hold of a dead process.

@@ -71,21 +71,21 @@ impl Store<'_> {
         view: &View,
         file: Option<&dyn NewFile>,
     ) -> Result<(), Error> {
-        let Decision::Commit { next, .. } = decision else { return Ok(()) };
-        let next_owner = next.as_ref().is_some_and(|next| next.has(PartKind::Owner));
-        // What isn't ours, or can't be understood, may have been synced by whoever wrote it.
-        let was_synced = match &view.found.stored {
-            Stored::Free => false,
-            Stored::Held(before) => before.is_foreign() || before.has(PartKind::Owner),
-            _ => true,
-        };
-        if let (Some(file), true) = (file, next_owner) {
-            file.sync().at("sync", self.root, kind.dir())?;
+        self.sync_record(kind, decision, file)?;
+        if is_synced(decision, view) { self.sync_records(kind) } else { Ok(()) }
+    }
+
+    /// Syncs a new record, if it must outlive the machine.
+    pub(super) fn sync_record(&self, kind: Kind, decision: &Decision, file: Option<&dyn NewFile>) -> Result<(), Error> {
+        match file {
+            Some(file) if outlives(decision) => file.sync().at("sync", self.root, kind.dir()),
+            _ => Ok(()),
         }
-        if next_owner || was_synced {
-            self.disk.sync_dir(kind.dir()).at("sync", self.root, kind.dir())?;
-        }
-        Ok(())
+    }
+
+    /// Syncs which records there are.
+    pub(super) fn sync_records(&self, kind: Kind) -> Result<(), Error> {
+        self.disk.sync_dir(kind.dir()).at("sync", self.root, kind.dir())
     }
 
     /// A new hold that can't be made durable is given back: nobody was told that it was granted.
@@ -133,6 +133,22 @@ impl Store<'_> {
             )),
         }
     }
+}
+
+/// Does a commit leave a hold that outlives the machine?
+fn outlives(decision: &Decision) -> bool {
+    matches!(decision, Decision::Commit { next: Some(next), .. } if next.has(PartKind::Owner))
+}
+
+/// Is what a commit does to the names of records to outlive the machine?
+pub(super) fn is_synced(decision: &Decision, view: &View) -> bool {
+    // What isn't ours, or can't be understood, may have been synced by whoever wrote it.
+    let was_synced = match &view.found.stored {
+        Stored::Free => false,
+        Stored::Held(before) => before.is_foreign() || before.has(PartKind::Owner),
+        _ => true,
+    };
+    matches!(decision, Decision::Commit { .. }) && (was_synced || outlives(decision))
 }
 
 /// Is a live hold that outlives the machine (an owner part, or another program's record, which was synced) replaced by another that

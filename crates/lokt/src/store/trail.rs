@@ -3,6 +3,8 @@
 //! Lines are appended inside the mutex, right after the change they tell of, so their order is the order of the changes. A failure
 //! to write one is a warning: an unlock must not fail because the disk is full.
 
+use std::collections::BTreeMap;
+
 use lokt_core::audit::Event;
 
 use super::Store;
@@ -27,6 +29,21 @@ pub(crate) struct Trail {
     /// The file is at least this long while it has its name.
     length: u64,
     pub(crate) warnings: Vec<String>,
+}
+
+impl Trail {
+    /// Trails of one process, in their order, as few as will do: a file that several wrote to is synced once.
+    pub(super) fn joined(trails: Vec<Self>) -> impl Iterator<Item = Self> {
+        let mut files: BTreeMap<Option<String>, Self> = BTreeMap::new();
+        for trail in trails {
+            let joined = files.entry(trail.sync.clone()).or_default();
+            joined.sync = trail.sync;
+            // Of a log that was rotated in between, the greatest length tells.
+            joined.length = joined.length.max(trail.length);
+            joined.warnings.extend(trail.warnings);
+        }
+        files.into_values()
+    }
 }
 
 impl Store<'_> {

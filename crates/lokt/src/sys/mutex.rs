@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::disk::{Disk, NoMutex, Unlock};
 use super::signals::Blocked;
 
-/// How long one-shot commands wait for the mutex. It is normally held for well under a millisecond.
+/// How long one-shot commands wait for the mutex. It is normally held for well under a millisecond; by a command that ends many locks for
+/// about 50.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The root's mutex, held; dropping lets go.

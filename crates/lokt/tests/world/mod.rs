@@ -106,7 +106,7 @@ fn unlock(lokt: &Lokt, breaking: Breaking) -> Result<Said, Error> {
 }
 
 /// Every change, always made by the owner `actor`.
-pub(crate) const SCENARIOS: [Scenario; 16] = [
+pub(crate) const SCENARIOS: [Scenario; 17] = [
     Scenario { title: "lock in a new root", prepare: |_| {}, act: |lokt| lokt.take(&name(), ttl(300)).map(grant) },
     Scenario {
         title: "lock a name that was used before",
@@ -193,6 +193,20 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
             world.machine.advance_secs(11);
         },
         act: |lokt| unlock(lokt, Breaking::Stale),
+    },
+    Scenario {
+        title: "unlock all of one's own",
+        prepare: |world| {
+            world.take("actor", ttl(300));
+            for before_and_after in ["a", "z"] {
+                let name = LockName::new(before_and_after).expect("a good name");
+                world.lokt("actor").take(&name, ttl(300)).map(grant).expect("the healthy disk works");
+            }
+        },
+        act: |lokt| {
+            let ended = lokt.unlock_owner("actor")?.value.released.iter().any(|ended| ended == "x");
+            Ok(if ended { Said::Ended } else { Said::Refused })
+        },
     },
     Scenario {
         title: "bind to a process",
