@@ -11,7 +11,9 @@ const CHUNK: usize = 128;
 
 /// Does `work` on each item; the results are in the items' order.
 pub(crate) fn map<A: Sync, B: Send>(items: &[A], work: impl Fn(&A) -> B + Sync) -> Vec<B> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len() / WORTH_A_THREAD + 1);
+    let most = items.len() / WORTH_A_THREAD + 1;
+    // How many processors there are is read from a dozen files: not for one event.
+    let threads = if most == 1 { 1 } else { thread::available_parallelism().map_or(1, NonZero::get).min(most) };
     if threads == 1 {
         return items.iter().map(work).collect();
     }

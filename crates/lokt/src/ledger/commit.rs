@@ -25,7 +25,7 @@ use super::failures::not_known;
 use super::fold::Folder;
 use super::head::Head;
 use super::prepared::Prepared;
-use super::standing::{Cache, Standing};
+use super::standing::{Cache, HeadBy, Standing};
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::Stamp;
 
@@ -138,7 +138,7 @@ impl Ledger {
         composer: &mut C,
         warnings: &mut Vec<String>,
     ) -> Result<Result<(u64, u64), C::Denied>, Error> {
-        let mut standing = self.standing(composer.need().max(Need::Head), Cache::Believed)?;
+        let mut standing = self.standing(composer.need().max(Need::Head), Cache::Believed, HeadBy::Look)?;
         warnings.extend(standing.head.warning(self));
         Ok(match self.composed(composer, &mut standing, None)? {
             Ok(pieces) => {
@@ -220,8 +220,13 @@ impl Ledger {
         progress: &mut Progress<'_>,
     ) -> Result<Outcome<Published<'_>, C::Denied>, Error> {
         let need = if chained { Need::Fold } else { composer.need() };
-        let mut standing = self.standing(need, cache)?;
-        let pieces = match self.composed(composer, &mut standing, None)? {
+        let mut standing = self.standing(need, cache, HeadBy::Note)?;
+        let mut composed = self.composed(composer, &mut standing, None);
+        if need >= Need::Head && !matches!(&composed, Ok(Ok(pieces)) if !pieces.is_empty()) {
+            standing = self.standing(need, cache, HeadBy::Look)?;
+            composed = self.composed(composer, &mut standing, None);
+        }
+        let pieces = match composed? {
             Ok(pieces) => pieces,
             Err(denied) => {
                 self.keep_what_was_read(standing.folded);

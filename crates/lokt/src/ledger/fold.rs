@@ -29,9 +29,11 @@ const ID_LINE_MAX: u64 = 16 + 1 + 64 + 1;
 const BLOCK: u64 = 4096;
 /// A gap of so many numbers is looked at one by one before it is believed.
 const PROBED_MAX: u64 = 64;
-/// A small cache is written whenever it has changed. Reading a few events again costs less than writing a great one.
+/// Reading a few events again costs less than writing the cache and renaming it over the old one; the more so, the greater it is.
 const SMALL_BYTES: usize = 64 << 10;
-/// So many events later, a great one is, too.
+/// A small cache is written so many events after the last,
+const KEEP_SMALL_EVERY: u64 = 16;
+/// a great one so many.
 const KEEP_EVERY: u64 = 128;
 
 /// Reads the events of one ledger.
@@ -209,7 +211,9 @@ impl Folder<'_> {
     fn try_keep(&self, folded: &mut Folded) -> Option<()> {
         let stored = self.disk.stamp(CACHE).ok()?;
         let size = stored.map_or(0, |stamp| usize::try_from(stamp.size).unwrap_or(usize::MAX));
-        if size > SMALL_BYTES && folded.through < folded.kept + KEEP_EVERY {
+        let every = if size > SMALL_BYTES { KEEP_EVERY } else { KEEP_SMALL_EVERY };
+        // One that was of no use is replaced at once.
+        if stored.is_some() && folded.kept > 0 && folded.through < folded.kept + every {
             return Some(());
         }
         self.keep_ids(folded)?;

@@ -19,6 +19,16 @@ pub(super) enum Cache {
     Doubted,
 }
 
+/// How the head is found, outside the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeadBy {
+    /// As the last of us noted it, if the directory wasn't changed since. Somebody may have been faster than its clock ticks: good enough to
+    /// prepare what is looked at again inside, and no reason to refuse anything.
+    Note,
+    /// By looking at what is there.
+    Look,
+}
+
 /// How the ledger stood when it was composed for.
 pub(super) struct Standing {
     pub(super) head: Head,
@@ -31,8 +41,12 @@ pub(super) struct Standing {
 
 impl Ledger {
     /// How the ledger stands, as far as somebody needs to know.
-    pub(super) fn standing(&self, need: Need, cache: Cache) -> Result<Standing, Error> {
-        let head = if need >= Need::Head { self.catch_up()? } else { Head::default() };
+    pub(super) fn standing(&self, need: Need, cache: Cache, by: HeadBy) -> Result<Standing, Error> {
+        let head = match by {
+            _ if need < Need::Head => Head::default(),
+            HeadBy::Note => self.catch_up_since(Some(self.changed()?))?,
+            HeadBy::Look => self.catch_up()?,
+        };
         let folded = match (need, cache) {
             (Need::Nothing | Need::Head, _) => None,
             (Need::Fold, Cache::Believed) => Some(self.folded(head.seq)?),
