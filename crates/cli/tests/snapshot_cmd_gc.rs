@@ -1,5 +1,8 @@
 //! `lokt snapshot pin`, `unpin` and `gc`.
 
+use std::fs;
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::common::grove::Grove;
@@ -51,7 +54,7 @@ fn without_flags_only_what_was_taken_in_a_worktree_that_is_gone_goes() {
     let kept = json!([{"snapshot_id": all[1], "why": "lineage"}, {"snapshot_id": all[0], "why": "head"}]);
     assert_eq!(json["kept"], kept, "{json}");
     let said = grove.run("alice", "snapshot gc plan").exits(0, "that is no error");
-    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", "0 snapshots would go, 0 B; 2 stay\n"));
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("0 snapshots would go, 0 B; 2 stay\n", ""));
     grove.run("alice", &format!("snapshot restore {} --in-place --acquire", all[1])).exits(0, "nothing is lost");
     let json = grove.json("alice", "snapshot gc plan", 0);
     let kept = json!([{"snapshot_id": all[1], "why": "head"}, {"snapshot_id": all[0], "why": "worktree"}]);
@@ -66,7 +69,7 @@ fn without_flags_only_what_was_taken_in_a_worktree_that_is_gone_goes() {
     assert_eq!(json["deletable_bytes_estimate"], 1, "{json}");
     let said = grove.run("alice", "snapshot gc plan").exits(0, "that is no error");
     said.says(&format!("{lost}  20"), "which")
-        .notes("1 snapshot would go, 1 B; 2 stay", "in short")
+        .says("1 snapshot would go, 1 B; 2 stay", "in short")
         .notes("hint: ", "what to do");
     assert_eq!(grove.history("--all").len(), 3, "a plan removes nothing");
     grove.run("alice", &format!("snapshot pin {lost}")).exits(0, "it is there");
@@ -132,4 +135,30 @@ fn what_is_typed_wrong_removes_nothing() {
     }
     assert_eq!(grove.history(""), all);
     assert_eq!(Grove::none().json("alice", "snapshot gc run", 3)["code"], "E_NOT_FOUND");
+}
+
+#[test]
+fn what_could_not_be_deleted_is_named_and_the_run_fails() {
+    let (grove, all) = grove(2);
+    grove.run("alice", "snapshot gc run --keep-last 1").exits(0, "one goes to the trash");
+    let trash = grove.inside("trash");
+    let entry =
+        fs::read_dir(&trash).expect("it is there").next().expect("one is there").expect("it can be read").path();
+    // A mount can't be removed, not even by root, and needs no file system with attributes.
+    let mounted = entry.join("tree");
+    let mount =
+        |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg(&mounted).status().is_ok_and(|it| it.success());
+    if !mount(&["mount", "-t", "tmpfs", "none"]) {
+        return;
+    }
+    let json = grove.json("alice", "snapshot gc run --keep-last 1 --now", 1);
+    let said = grove.run("alice", "snapshot gc run --keep-last 1 --now");
+    assert!(mount(&["umount"]), "it was mounted");
+    assert_eq!((&json["status"], &json["in_trash"]), (&json!("incomplete"), &json!(1)), "{json}");
+    let failed = json["failed"][0]["path"].as_str().unwrap_or_default();
+    assert_eq!((failed, json["failed"].as_array().map(Vec::len)), (entry.to_str().expect("text"), Some(1)), "{json}");
+    let said = said.exits(1, "it isn't done").notes(failed, "what is left is named");
+    assert!(!said.stderr.contains("--now"), "it was said: {}", said.stderr);
+    grove.run("alice", "snapshot gc run --keep-last 1 --now").exits(0, "now it goes");
+    assert_eq!(grove.history(""), [all[0].as_str()]);
 }

@@ -47,10 +47,19 @@ pub struct GcDone {
     pub removed: Vec<SnapshotId>,
     /// What could not be removed, and why.
     pub failed: Vec<(SnapshotId, String)>,
+    /// What is in the trash and could not be deleted, and why.
+    pub undeleted: Vec<(PathBuf, String)>,
     /// So many entries of the trash were deleted.
     pub emptied: u64,
-    /// So many are still there, for at most an hour.
+    /// So many are still there.
     pub in_trash: u64,
+}
+
+impl GcDone {
+    /// Did everything go that was to go?
+    pub fn is_whole(&self) -> bool {
+        self.failed.is_empty() && self.undeleted.is_empty()
+    }
 }
 
 impl Repository {
@@ -98,9 +107,12 @@ impl Repository {
         let alone = self.be_alone(PATIENCE)?;
         let catalog = self.catalog()?;
         let plan = self.plan_for(&catalog, wish.retention)?;
-        let mut done = GcDone { plan, removed: Vec::new(), failed: Vec::new(), emptied: 0, in_trash: 0 };
+        let mut done =
+            GcDone { plan, removed: Vec::new(), failed: Vec::new(), undeleted: Vec::new(), emptied: 0, in_trash: 0 };
         for id in self.half_collected()? {
-            let _ = self.collect(&id, "gc, finished");
+            if let Err(error) = self.collect(&id, "gc, finished") {
+                done.failed.push((id, error.to_string()));
+            }
         }
         for id in self.marked()?.into_iter().filter(|id| catalog.get(id).is_some()) {
             // Whoever said that it goes got no further, and somebody may use it since then: only the plan counts.
@@ -120,7 +132,7 @@ impl Repository {
             let details: Map<_, _> = [("removed".to_owned(), ids.into())].into_iter().collect();
             warnings.extend(self.note("gc_run", &LockName::new(MAIN).expect("it is a good name"), details));
         }
-        warnings.extend(self.empty_trash(wish.at_once, &mut done)?);
+        self.empty_trash(wish.at_once, &mut done)?;
         Ok(Said { value: done, warnings })
     }
 
@@ -212,9 +224,8 @@ impl Repository {
     }
 
     /// Deletes what is in the trash for long enough, or everything.
-    fn empty_trash(&self, at_once: bool, done: &mut GcDone) -> Result<Vec<String>, Error> {
+    fn empty_trash(&self, at_once: bool, done: &mut GcDone) -> Result<(), Error> {
         let clock = self.disk.file_clock().ok().flatten();
-        let mut warnings = Vec::new();
         for name in self.disk.list(TRASH).at("list", &self.path, TRASH)? {
             let path = self.path.join(TRASH).join(&name);
             if !at_once && !is_old(&path, clock) {
@@ -225,11 +236,11 @@ impl Repository {
                 Ok(()) => done.emptied += 1,
                 Err(error) => {
                     done.in_trash += 1;
-                    warnings.push(format!("{} was not deleted: {error}", path.display()));
+                    done.undeleted.push((path, error.to_string()));
                 }
             }
         }
-        Ok(warnings)
+        Ok(())
     }
 
     /// So many things are there.

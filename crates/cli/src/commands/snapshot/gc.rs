@@ -77,10 +77,26 @@ struct PlanJson<'a> {
     kept: Vec<KeptJson<'a>>,
 }
 
+/// What could not be removed: a snapshot, or something in the trash.
 #[derive(Serialize)]
 struct FailedJson<'a> {
-    snapshot_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
     error: &'a str,
+}
+
+impl<'a> FailedJson<'a> {
+    fn all(done: &'a GcDone) -> Vec<Self> {
+        let snapshots =
+            done.failed.iter().map(|(id, error)| Self { snapshot_id: Some(id.as_str()), path: None, error });
+        let trash = done.undeleted.iter().map(|(path, error)| {
+            let path = Some(path.to_string_lossy().into_owned());
+            Self { snapshot_id: None, path, error }
+        });
+        snapshots.chain(trash).collect()
+    }
 }
 
 #[derive(Serialize)]
@@ -105,7 +121,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         Action::Run => {
             let said = repo.gc_run(&GcWish { retention, at_once: args.now })?;
             let trash = repo.trash().to_string_lossy().into_owned();
-            Ok(done(&said.value, trash, format).warnings(said.warnings).changes())
+            Ok(done(&said.value, args.now, trash, format).warnings(said.warnings).changes())
         }
     }
 }
@@ -134,21 +150,19 @@ fn planned(plan: &Plan, format: Format) -> Report {
             let (go, stay) = (count(plan.candidates.len() as u64, "snapshot", "snapshots"), plan.kept.len());
             let hint =
                 "hint: `lokt snapshot gc run` with the same flags lets them go; `lokt snapshot pin ID` keeps one";
-            report
-                .text(text)
-                .note(format!("{go} would go, {}; {stay} stay", size(plan.bytes())))
-                .notes((!plan.candidates.is_empty()).then(|| hint.to_owned()))
+            let _ = writeln!(text, "{go} would go, {}; {stay} stay", size(plan.bytes()));
+            report.text(text).notes((!plan.candidates.is_empty()).then(|| hint.to_owned()))
         }
     }
 }
 
-fn done(done: &GcDone, trash: String, format: Format) -> Report {
-    let report = Report::new(if done.failed.is_empty() { Exit::Done } else { Exit::Failed });
+fn done(done: &GcDone, now: bool, trash: String, format: Format) -> Report {
+    let report = Report::new(if done.is_whole() { Exit::Done } else { Exit::Failed });
     if format == Format::Json {
         return report.json(&DoneJson {
-            status: if done.failed.is_empty() { "done" } else { "incomplete" },
+            status: if done.is_whole() { "done" } else { "incomplete" },
             removed: done.removed.iter().map(SnapshotId::as_str).collect(),
-            failed: done.failed.iter().map(|(id, error)| FailedJson { snapshot_id: id.as_str(), error }).collect(),
+            failed: FailedJson::all(done),
             emptied: done.emptied,
             in_trash: done.in_trash,
             trash,
@@ -158,13 +172,18 @@ fn done(done: &GcDone, trash: String, format: Format) -> Report {
     let report = report.text(text).notes(
         done.failed.iter().map(|(id, error)| format!("error: snapshot {id} could not be removed: {}", clean(error))),
     );
+    let report = report.notes(done.undeleted.iter().map(|(path, error)| {
+        format!("error: {} could not be deleted: {}", clean(&path.to_string_lossy()), clean(error))
+    }));
     let stay = done.plan.kept.len();
     let report =
         report.note(format!("{} removed, {stay} stay", count(done.removed.len() as u64, "snapshot", "snapshots")));
     let emptied =
         (done.emptied > 0).then(|| format!("{} of the trash deleted", count(done.emptied, "entry", "entries")));
-    let waiting = (done.in_trash > 0).then(|| {
-        let entries = count(done.in_trash, "entry is", "entries are");
+    // What could not be deleted was named; with --now nothing else is left.
+    let left = done.in_trash.saturating_sub(done.undeleted.len() as u64);
+    let waiting = (left > 0 && !now).then(|| {
+        let entries = count(left, "entry is", "entries are");
         format!(
             "note: {entries} still in {}; after an hour there `lokt snapshot gc run` deletes them, with --now at once",
             clean(&trash)
