@@ -6,26 +6,15 @@ Three snapshots of `main`, the second with a symlink, an executable, an empty di
 without its mark; the worktree is at the second. Nothing here knows anything of lokt: the recipes are those of the old program.
 """
 
-import hashlib
 import json
 import os
 import stat
 import sys
 
+from jvs_recipes import canonical, sha256
+
 FIRST, SECOND, THIRD = "1700000000001-0a0b0c01", "1700000060002-0a0b0c02", "1700000120003-0a0b0c03"
 MTIME_NS = 1_700_000_000_123_456_789
-
-
-def canonical(value):
-    """Keys sorted, no whitespace, strings escaped as Go escapes them."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, "\\u%04x" % ord(char))
-    return text.encode()
-
-
-def sha256(data):
-    return hashlib.sha256(data).hexdigest()
 
 
 def write(path, text):
