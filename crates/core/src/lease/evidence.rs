@@ -21,6 +21,8 @@ pub enum Evidence {
     ServerClock,
     /// We have looked at it long enough.
     Observed,
+    /// The wall clock: the lock of `jvs` says when it expires, and nothing else.
+    WallClock,
 }
 
 /// What was found out beside the record.
@@ -64,6 +66,7 @@ impl Evidence {
             Self::BootGone => "boot_gone",
             Self::ServerClock => "server_clock",
             Self::Observed => "observed",
+            Self::WallClock => "wall_clock",
         }
     }
 }

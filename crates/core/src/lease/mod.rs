@@ -11,6 +11,7 @@
 //! | [`sighting`] | since when something has been as it is |
 //! | [`evidence`] | how it is known that a lease is over |
 //! | [`deciding`] | the one decision, asked about leases |
+//! | [`jvs`] | the lock of `jvs`, read, judged and written |
 //! | [`audit`] | what happened, as lines that prove each other |
 //! | [`config`] | what a repository and a worktree say about themselves |
 
@@ -21,6 +22,7 @@ pub mod deciding;
 pub mod evidence;
 mod holder_id;
 pub(crate) mod json;
+pub mod jvs;
 pub mod names;
 pub mod policy;
 pub mod record;

@@ -163,7 +163,7 @@ fn details(question: &Question<'_>, refused: &LeaseRefusal) -> Vec<String> {
         lines.extend(purpose.map(|purpose| format!("  purpose:  {}", clean(purpose))));
     }
     lines.extend(refused.evidence.map(|evidence| format!("  evidence: {}", by(evidence))));
-    lines.push(format!("  file:     {}", clean(&view(question.worktree).to_string_lossy())));
+    lines.push(format!("  file:     {}", clean(&view(question.worktree, refused.evidence).to_string_lossy())));
     lines
 }
 
@@ -237,6 +237,18 @@ fn words(question: &Question<'_>, refused: &LeaseRefusal) -> (String, String) {
         }
         Denial::StaleToken { named, current: None } => {
             (format!("token {named} is not the current one of worktree {name}: nobody holds its lease"), acquire)
+        }
+        _ if let Some(why) = &refused.unreadable => {
+            let when = soon.map(|soon| format!(", {}", soon.trim_start())).unwrap_or_default();
+            (
+                format!(
+                    "what is stored of the lease of worktree {name} can't be read, and counts as held: {}",
+                    clean(why)
+                ),
+                format!(
+                    "a program may be writing it; `--wait` waits until it has been like that for long enough{when}; {by_force}"
+                ),
+            )
         }
         other => (format!("the lease of worktree {name} can't be had: {}", other.code()), status),
     }

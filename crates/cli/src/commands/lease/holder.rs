@@ -22,7 +22,9 @@ pub(crate) fn holder(record: &LeaseRecord) -> String {
     let agent = record.agent_id.as_deref().filter(|agent| is_telling(agent));
     let agent = agent.map(|agent| format!(" (agent: {})", clean(agent))).unwrap_or_default();
     let pid = if id.pid > 0 { format!(" (pid {})", id.pid) } else { String::new() };
-    format!("{}{agent}@{}{pid}", clean(&id.user), clean(&id.host))
+    // The lock of `jvs` names no machine.
+    let host = if id.host.is_empty() { String::new() } else { format!("@{}", clean(&id.host)) };
+    format!("{}{agent}{host}{pid}", clean(&id.user))
 }
 
 /// An agent that nobody named is called by a number that means nothing to people.
@@ -88,10 +90,15 @@ pub(crate) fn by(evidence: Evidence) -> &'static str {
         Evidence::BootGone => "the machine was started anew since, and the disk is its own",
         Evidence::ServerClock => "the clock of the file server",
         Evidence::Observed => "it was watched for that long, and nobody renewed it",
+        Evidence::WallClock => "the time at which it says that it expires",
     }
 }
 
-/// The file that others see.
-pub(crate) fn view(worktree: &Worktree) -> PathBuf {
-    worktree.repository().top().join(format!(".jvs/locks/{}.lock", worktree.name()))
+/// The file that others see, or that `jvs` wrote: only its lock is judged by the wall clock.
+pub(crate) fn view(worktree: &Worktree, evidence: Option<Evidence>) -> PathBuf {
+    let path = match evidence {
+        Some(Evidence::WallClock) => format!(".jvs/worktrees/{}/lock.json", worktree.name()),
+        _ => format!(".jvs/locks/{}.lock", worktree.name()),
+    };
+    worktree.repository().top().join(path)
 }

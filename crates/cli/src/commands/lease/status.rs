@@ -173,7 +173,7 @@ fn text(worktree: &Worktree, status: &LeaseStatus) -> String {
         line("others", &format!("may have it in {}, unless it is renewed", span(ms)));
     }
     if status.record.is_some() || status.state == LeaseState::Corrupt {
-        line("file", &clean(&view(worktree).to_string_lossy()));
+        line("file", &clean(&view(worktree, status.evidence).to_string_lossy()));
     }
     text
 }
