@@ -54,6 +54,8 @@ mod hostile_matrix;
 mod in_order;
 mod inherited_tokens;
 mod invisible;
+mod jvs_locks;
+mod jvs_snapshots;
 mod lease_checks;
 mod lease_cmd_audit;
 mod lease_cmd_fence;

@@ -124,7 +124,7 @@ fn info_says_how_things_stand() {
     for (member, expected) in [
         ("repo_root", json!(grove.top())),
         ("repo_id", json!(id.trim())),
-        ("format_version", json!(1)),
+        ("format_version", json!(2)),
         ("worktree", json!("main")),
         ("isolation", json!("exclusive")),
         ("worktree_count", json!(2)),

@@ -14,7 +14,7 @@ fn init_makes_a_repository_once() {
     let said = grove.run("a", "worktree init").exits(0, "there is none");
     assert_eq!(said.stdout, format!("made repository {top}\n"), "where it is");
     said.notes("`lokt worktree create NAME`", "what to do next").notes(&format!("{top}/main"), "where to work");
-    assert_eq!(fs::read_to_string(grove.inside("format_version")).expect("it is there"), "1\n");
+    assert_eq!(fs::read_to_string(grove.inside("format_version")).expect("it is there"), "2\n");
     assert!(grove.top().join("main").is_dir(), "the first worktree");
     let id = fs::read_to_string(grove.inside("repo_id")).expect("it is there");
     assert_eq!(id.trim().len(), 36, "a UUID: {id}");

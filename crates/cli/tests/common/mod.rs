@@ -4,6 +4,7 @@ pub(crate) mod desk;
 pub(crate) mod exam;
 pub(crate) mod grove;
 pub(crate) mod guards;
+pub(crate) mod jvs;
 pub(crate) mod kinds;
 pub(crate) mod ledgers;
 pub(crate) mod page;

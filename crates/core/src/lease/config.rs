@@ -18,6 +18,9 @@ const SNAPSHOTS: [&str; 2] = ["base_snapshot_id", "head_snapshot_id"];
 /// The link that says which snapshot a worktree is at.
 const HEAD_SLOT: &str = "head_slot";
 
+/// The newest snapshot, as `jvs` since v8 notes it.
+const LATEST: &str = "latest_snapshot_id";
+
 /// May one hold it alone?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
@@ -88,6 +91,13 @@ impl WorktreeConfig {
     pub fn with_head(mut self, head: Option<&str>, number: u64) -> Self {
         self.extra.insert(SNAPSHOTS[1].into(), head.into());
         self.extra.insert(HEAD_SLOT.into(), number.into());
+        self
+    }
+
+    /// The same with a newest snapshot, which only `jvs` asks for.
+    #[must_use]
+    pub fn with_latest(mut self, latest: &str) -> Self {
+        self.extra.insert(LATEST.into(), latest.into());
         self
     }
 
@@ -275,7 +285,10 @@ mod tests {
         let read = WorktreeConfig::parse(&moved.to_bytes()).expect("ours");
         assert_eq!((read.head(), read.head_slot()), (Some("1708300800001-a3f7c1b2"), 7));
         assert_eq!(read.base(), Some("1708300800000-a3f7c1b2"));
-        assert_eq!(read.with_head(None, 8).head(), None);
+        assert_eq!(read.clone().with_head(None, 8).head(), None);
+        let latest = read.with_latest("1708300800001-a3f7c1b2");
+        let written = String::from_utf8(latest.to_bytes()).expect("JSON is text");
+        assert!(written.contains("\"latest_snapshot_id\": \"1708300800001-a3f7c1b2\""), "{written}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a snapshot is, in the words of its maker: ours, and those of the two schemas of `jvs`.
+//! What a snapshot is, in the words of its maker: ours, and those of the schemas of `jvs`.
 //!
 //! | member | spec and ours | code of `jvs` |
 //! | --- | --- | --- |
@@ -7,7 +7,9 @@
 //! | hashes | `{algo, value}` | the digits of SHA-256 |
 //! | sealed by | SHA-256 of the canonical JSON without `descriptor_checksum` and `integrity_state` | the same with both empty |
 //!
-//! Ours has `lokt` too, with what the others have no member for.
+//! Ours has `lokt` too, with what the others have no member for. In a repository that `jvs` reads, ours is written with the members of
+//! its code, so that `jvs` finds its way from one snapshot to the one before. `jvs` seals the members that it knows and ignores the rest,
+//! so `lokt` then has a seal of its own over everything, and the hash of the manifest.
 
 use alloc::format;
 use alloc::string::String;
@@ -32,6 +34,21 @@ const VERSION: u64 = 1;
 const UNSEALED: [&str; 2] = ["descriptor_checksum", "integrity_state"];
 /// What was signed was sealed before; descriptors of some versions of `jvs` have these.
 const SIGNED: [&str; 4] = ["signature", "signing_key_id", "signed_at", "tamper_evidence_state"];
+/// What `jvs` seals, beside the two that are empty then. The first two only the version with locks knows, the third only later ones.
+const CODE_SEALED: [&str; 10] = [
+    "consistency_level",
+    "fencing_token",
+    "tags",
+    "snapshot_id",
+    "parent_id",
+    "worktree_name",
+    "created_at",
+    "note",
+    "engine",
+    "payload_root_hash",
+];
+/// The member of `lokt` that seals a descriptor in the schema of `jvs`.
+const OWN_SEAL: &str = "checksum";
 
 /// Who wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +58,18 @@ pub enum Schema {
     /// A program that follows the specification of `jvs`.
     Spec,
     /// `jvs` itself.
-    Code,
+    Code(Era),
+    /// We, with the members of the code of `jvs`.
+    Both(Era),
+}
+
+/// The versions of `jvs`, as far as they differ in what they hash and seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// The versions with locks. They hash the times of files.
+    Locks,
+    /// All tagged versions, v8.0 and later. Descriptors have neither `consistency_level` nor `fencing_token`.
+    V8,
 }
 
 /// What is promised of a snapshot.
@@ -74,6 +102,8 @@ pub struct Descriptor {
     pub token: Option<u64>,
     /// The hash over the tree.
     pub root_hash: Hash,
+    /// The same by the recipe of `jvs`, in a snapshot of ours that `jvs` reads.
+    pub jvs_root_hash: Option<Hash>,
     /// The seal, as it was read; a new one is made whenever it is written.
     pub checksum: Hash,
     /// Was it the right one?
@@ -116,7 +146,9 @@ impl Descriptor {
     #[must_use]
     pub fn sealed(mut self) -> Self {
         let members = self.entries().into_iter().map(|(name, value)| (String::from(name), value)).collect();
-        self.checksum = Hash { algo: SHA256.into(), value: seal(members, self.schema, &[]) };
+        let value =
+            if matches!(self.schema, Schema::Both(_)) { own_seal(members) } else { seal(members, self.schema, &[]) };
+        self.checksum = Hash { algo: SHA256.into(), value };
         self.checksum_valid = true;
         self
     }
@@ -132,23 +164,37 @@ impl Descriptor {
     /// Back, from any schema; the text says what is wrong. A seal that isn't the right one is told by [`Self::checksum_valid`].
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = Members::parse(bytes)?;
+        let own = if members.0.contains_key("lokt") { members.must("lokt", Members::of)? } else { Members(Map::new()) };
         let schema = match (members.0.get("lokt"), members.0.get("payload_root_hash")) {
+            (Some(_), Some(Value::String(_))) => Schema::Both(own.must("jvs", |value| Era::parse(value.as_str()?))?),
             (Some(_), _) => Schema::Lokt,
-            (None, Some(Value::String(_))) => Schema::Code,
+            (None, Some(Value::String(_))) if members.0.contains_key("consistency_level") => Schema::Code(Era::Locks),
+            (None, Some(Value::String(_))) => Schema::Code(Era::V8),
             (None, _) => Schema::Spec,
         };
         let names = schema.names();
-        let hash =
-            |value: &Value| if schema == Schema::Code { Hash::from_digits(value) } else { Hash::from_value(value) };
-        let own = match schema {
-            Schema::Lokt => members.must("lokt", Members::of)?,
-            Schema::Spec | Schema::Code => Members(Map::new()),
-        };
-        if schema == Schema::Lokt {
+        let is_code = schema.era().is_some();
+        let hash = |value: &Value| if is_code { Hash::from_digits(value) } else { Hash::from_value(value) };
+        if schema.is_ours() {
             own.must("version", Value::as_u64)?;
             own.check_version(VERSION)?;
         }
-        let checksum = members.must("descriptor_checksum", hash)?;
+        let (mut checksum, mut root_hash) =
+            (members.must("descriptor_checksum", hash)?, members.must("payload_root_hash", hash)?);
+        let mut checksum_valid = is_seal(&checksum, &members.0, schema);
+        let mut jvs_root_hash = None;
+        if let Schema::Both(_) = schema {
+            checksum = own.must(OWN_SEAL, Hash::from_value)?;
+            jvs_root_hash = Some(core::mem::replace(&mut root_hash, own.must("payload_root_hash", Hash::from_value)?));
+            checksum_valid &= checksum.algo == SHA256 && checksum.value == own_seal(members.0.clone());
+        }
+        let consistency = members.may("consistency_level", |value| Consistency::parse(value.as_str()?))?;
+        let consistency = match (consistency, schema) {
+            (Some(consistency), _) => consistency,
+            // It doesn't say: whether something moved nobody looked.
+            (None, Schema::Code(Era::V8)) => Consistency::BestEffort,
+            (None, _) => return Err("it has no consistency_level".into()),
+        };
         let (skipped, skipped_count) = skipped_from(&own)?;
         Ok(Self {
             id: members.must("snapshot_id", id)?,
@@ -160,10 +206,13 @@ impl Descriptor {
             created_at: members.must("created_at", time)?,
             note: members.may("note", owned)?.filter(|note| !note.is_empty()),
             engine: members.must("engine", said)?,
-            consistency: members.must("consistency_level", |value| Consistency::parse(value.as_str()?))?,
+            consistency,
             // No lease has the number 0: it is how the code of `jvs` says that there was none.
-            token: members.may("fencing_token", Value::as_u64)?.filter(|token| *token > 0),
-            root_hash: members.must("payload_root_hash", hash)?,
+            token: members
+                .may("fencing_token", Value::as_u64)?
+                .filter(|token| *token > 0 && schema != Schema::Code(Era::V8)),
+            root_hash,
+            jvs_root_hash,
             integrity_state: members.may("integrity_state", owned)?.unwrap_or_default(),
             risk: own.may("risk", Risk::from_value)?,
             files: own.may("files", Value::as_u64)?,
@@ -172,7 +221,7 @@ impl Descriptor {
             skipped_count,
             isolation: own.may("isolation", isolation)?.unwrap_or_default(),
             schema,
-            checksum_valid: is_seal(&checksum, &members.0, schema),
+            checksum_valid,
             checksum,
         })
     }
@@ -194,8 +243,11 @@ impl Descriptor {
     /// The members in their order.
     fn entries(&self) -> Vec<(&'static str, Value)> {
         let names = self.schema.names();
-        let is_code = self.schema == Schema::Code;
+        let is_code = self.schema.era().is_some();
         let hash = |hash: &Hash| if is_code { hash.value.as_str().into() } else { hash.to_value() };
+        // What jvs knows of a tree it finds in its own words.
+        let root_hash = self.jvs_root_hash.as_ref().filter(|_| is_code).unwrap_or(&self.root_hash);
+        let says_how = self.schema != Schema::Code(Era::V8);
         let parent = self.parent.as_ref().map(SnapshotId::as_str);
         let mut entries = vec![("snapshot_id", Value::from(self.id.as_str()))];
         if parent.is_some() || !is_code {
@@ -204,18 +256,33 @@ impl Descriptor {
         entries.push((names.worktree, self.worktree.as_str().into()));
         entries.push(("created_at", show_wall(self.created_at).into()));
         entries.extend(self.note.as_deref().map(|note| ("note", note.into())));
-        entries.extend([
-            ("engine", self.engine.as_str().into()),
-            ("consistency_level", self.consistency.as_str().into()),
-            ("fencing_token", if is_code { self.token.unwrap_or(0).into() } else { self.token.into() }),
-            ("payload_root_hash", hash(&self.root_hash)),
-            (UNSEALED[0], hash(&self.checksum)),
-            (UNSEALED[1], self.integrity_state.as_str().into()),
-        ]);
-        if self.schema == Schema::Lokt {
+        entries.push(("engine", self.engine.as_str().into()));
+        if says_how {
+            entries.push(("consistency_level", self.consistency.as_str().into()));
+            entries.push(("fencing_token", if is_code { self.token.unwrap_or(0).into() } else { self.token.into() }));
+        }
+        entries.push(("payload_root_hash", hash(root_hash)));
+        entries.push((UNSEALED[0], hash(&self.checksum)));
+        entries.push((UNSEALED[1], self.integrity_state.as_str().into()));
+        if self.schema.is_ours() {
             let own = self.own().into_iter().map(|(name, value)| (String::from(name), value));
-            let version = [(String::from("version"), VERSION.into())];
-            entries.push(("lokt", version.into_iter().chain(own).collect::<Map<_, _>>().into()));
+            let mut own: Map<String, Value> = own.collect();
+            own.insert("version".into(), VERSION.into());
+            if let Schema::Both(era) = self.schema {
+                own.insert("jvs".into(), era.as_str().into());
+                own.insert("payload_root_hash".into(), self.root_hash.to_value());
+                own.insert(OWN_SEAL.into(), self.checksum.to_value());
+            }
+            entries.push(("lokt", own.into()));
+        }
+        if let Schema::Both(_) = self.schema {
+            let members = entries.iter().map(|(name, value)| (String::from(*name), value.clone())).collect();
+            let digits = seal(members, self.schema, &[]);
+            for (name, value) in &mut entries {
+                if *name == UNSEALED[0] {
+                    *value = digits.as_str().into();
+                }
+            }
         }
         entries
     }
@@ -243,7 +310,42 @@ impl Schema {
     fn names(self) -> Names {
         match self {
             Self::Lokt | Self::Spec => Names { worktree: "worktree_id", parent: "parent_snapshot_id" },
-            Self::Code => Names { worktree: "worktree_name", parent: "parent_id" },
+            Self::Code(_) | Self::Both(_) => Names { worktree: "worktree_name", parent: "parent_id" },
+        }
+    }
+
+    /// Did we write it? Then it has a manifest and a receipt.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::Lokt | Self::Both(_))
+    }
+
+    /// The version of `jvs` whose members, hash and seal it has, if it has those.
+    pub fn era(self) -> Option<Era> {
+        match self {
+            Self::Code(era) | Self::Both(era) => Some(era),
+            Self::Lokt | Self::Spec => None,
+        }
+    }
+}
+
+impl Era {
+    /// As in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Locks => "locks",
+            Self::V8 => "v8",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Locks, Self::V8].into_iter().find(|era| era.as_str() == text)
+    }
+
+    /// What this version seals, of what it finds in a file.
+    fn sealed(self) -> &'static [&'static str] {
+        match self {
+            Self::Locks => &CODE_SEALED,
+            Self::V8 => &CODE_SEALED[2..],
         }
     }
 }
@@ -251,6 +353,12 @@ impl Schema {
 /// Is this what the members are sealed with?
 fn is_seal(checksum: &Hash, members: &Map<String, Value>, schema: Schema) -> bool {
     let is_right = |without: &[&str]| checksum.value == seal(members.clone(), schema, without);
+    // Later versions have members that they don't seal.
+    if schema == Schema::Code(Era::V8) {
+        let mut known = members.clone();
+        known.retain(|member, _| Era::V8.sealed().contains(&member.as_str()));
+        return checksum.value == seal(known, schema, &[]);
+    }
     let is_signed = schema == Schema::Spec && SIGNED.iter().any(|member| members.contains_key(*member));
     checksum.algo == SHA256 && (is_right(&[]) || (is_signed && is_right(&SIGNED)))
 }
@@ -258,11 +366,23 @@ fn is_seal(checksum: &Hash, members: &Map<String, Value>, schema: Schema) -> boo
 /// The digits of the seal.
 fn seal(mut members: Map<String, Value>, schema: Schema, without: &[&str]) -> String {
     members.retain(|member, _| !without.contains(&member.as_str()));
+    if let Schema::Both(era) = schema {
+        members.retain(|member, _| era.sealed().contains(&member.as_str()));
+    }
     for member in UNSEALED {
         match schema {
             Schema::Lokt | Schema::Spec => _ = members.remove(member),
-            Schema::Code => _ = members.insert(member.into(), "".into()),
+            Schema::Code(_) | Schema::Both(_) => _ = members.insert(member.into(), "".into()),
         }
+    }
+    format!("{}", Digest::of(canonical(&members.into()).as_bytes()))
+}
+
+/// The digits of our own seal over a descriptor in the schema of `jvs`: over everything that says something.
+fn own_seal(mut members: Map<String, Value>) -> String {
+    members.retain(|member, _| !UNSEALED.contains(&member.as_str()));
+    if let Some(own) = members.get_mut("lokt").and_then(Value::as_object_mut) {
+        own.remove(OWN_SEAL);
     }
     format!("{}", Digest::of(canonical(&members.into()).as_bytes()))
 }

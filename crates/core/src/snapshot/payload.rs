@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use sha2::{Digest as _, Sha256};
 
 use super::bytes::to_hex;
-use super::descriptor::Schema;
+use super::descriptor::{Era, Schema};
 use super::entry::Time;
 
 /// What says inside of a tree of `jvs` that it is whole. It is no part of the tree.
@@ -38,17 +38,20 @@ pub fn jvs_line(schema: Schema, path: &[u8], mode: u32, mtime: Time, payload: Pa
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let is_file = matches!(payload, Payload::File { .. });
     let is_mark = match schema {
-        Schema::Code => is_file && name == READY,
+        Schema::Code(_) | Schema::Both(_) => is_file && name == READY,
         Schema::Spec | Schema::Lokt => is_file && path == READY,
     };
     if schema == Schema::Lokt || is_mark || path.is_empty() {
         return None;
     }
     let mode = mode & 0o777;
-    let is_code = schema == Schema::Code;
+    let is_code = schema.era().is_some();
     let (kind, metadata, content) = match payload {
-        Payload::File { size, content } if is_code => {
+        Payload::File { size, content } if schema.era() == Some(Era::Locks) => {
             ("file", format!("mode={mode:04o},size={size},mod={}", mtime.as_nanos()), to_hex(&content))
+        }
+        Payload::File { size, content } if is_code => {
+            ("file", format!("mode={mode:04o},size={size}"), to_hex(&content))
         }
         Payload::File { size, content } => ("file", format!("{mode:04o}:{size}"), to_hex(&content)),
         Payload::Dir if is_code => ("dir", format!("mode={mode:04o}"), to_hex(&Sha256::digest(name))),

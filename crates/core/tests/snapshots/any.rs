@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use lokt_core::hold::Fence;
 use lokt_core::lease::config::Isolation;
-use lokt_core::snapshot::descriptor::{Consistency, Descriptor, Schema};
+use lokt_core::snapshot::descriptor::{Consistency, Descriptor, Era, Schema};
 use lokt_core::snapshot::entry::{Entry, Kind, SourceStamp, Time};
 use lokt_core::snapshot::hash::{Hash, SHA256};
 use lokt_core::snapshot::id::SnapshotId;
@@ -126,7 +126,14 @@ fn any_risk() -> impl Strategy<Value = Risk> {
 
 /// A descriptor in any schema, with what that can say.
 pub(crate) fn any_descriptor() -> impl Strategy<Value = Descriptor> {
-    let schema = prop::sample::select(vec![Schema::Lokt, Schema::Spec, Schema::Code]);
+    let schema = prop::sample::select(vec![
+        Schema::Lokt,
+        Schema::Spec,
+        Schema::Code(Era::Locks),
+        Schema::Code(Era::V8),
+        Schema::Both(Era::Locks),
+        Schema::Both(Era::V8),
+    ]);
     let names = (any_id(), prop::option::of(any_id()), TEXT, prop::option::of(TEXT), TEXT, ".{0,8}");
     let counts = (prop::option::of(COUNT), prop::option::of(COUNT), COUNT);
     let skipped = (".{0,8}", TEXT).prop_map(|(path, kind)| Skipped { path, kind });
@@ -136,7 +143,9 @@ pub(crate) fn any_descriptor() -> impl Strategy<Value = Descriptor> {
     (schema, names, own, rest).prop_map(|(schema, names, own, (created_at, is_quiesced, token, root_hash))| {
         let (id, parent, worktree, note, engine, integrity_state) = names;
         let (risk, (files, bytes, skipped_count), skipped, is_shared) = own;
-        let is_ours = schema == Schema::Lokt;
+        let is_ours = schema.is_ours();
+        let says_how = schema != Schema::Code(Era::V8);
+        let is_both = matches!(schema, Schema::Both(_));
         Descriptor {
             id,
             worktree,
@@ -144,9 +153,14 @@ pub(crate) fn any_descriptor() -> impl Strategy<Value = Descriptor> {
             created_at,
             note,
             engine,
-            consistency: if is_quiesced { Consistency::Quiesced } else { Consistency::BestEffort },
-            token,
-            root_hash: if schema == Schema::Code { Hash { algo: SHA256.into(), ..root_hash } } else { root_hash },
+            consistency: if is_quiesced && says_how { Consistency::Quiesced } else { Consistency::BestEffort },
+            token: token.filter(|_| says_how),
+            jvs_root_hash: is_both.then(|| Hash { algo: SHA256.into(), ..root_hash.clone() }),
+            root_hash: if matches!(schema, Schema::Code(_)) {
+                Hash { algo: SHA256.into(), ..root_hash }
+            } else {
+                root_hash
+            },
             checksum: Hash::new(SHA256, &[]),
             checksum_valid: false,
             integrity_state,

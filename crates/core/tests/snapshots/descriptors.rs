@@ -1,7 +1,7 @@
 //! Descriptors in their three schemas. The seals in here were computed by another program, from the recipes alone.
 
 use lokt_core::lease::config::Isolation;
-use lokt_core::snapshot::descriptor::{Consistency, Descriptor, Schema};
+use lokt_core::snapshot::descriptor::{Consistency, Descriptor, Era, Schema};
 use lokt_core::snapshot::hash::{BLAKE3, Hash, SHA256};
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::risk::{NAMED_MAX, Risk, Skipped};
@@ -30,6 +30,7 @@ fn ours() -> Descriptor {
         consistency: Consistency::BestEffort,
         token: Some(7),
         root_hash: hash(BLAKE3, "ef"),
+        jvs_root_hash: None,
         checksum: hash(SHA256, "00"),
         checksum_valid: false,
         integrity_state: "verified".into(),
@@ -124,7 +125,7 @@ fn what_the_code_of_jvs_wrote_is_read_and_its_seal_checked() {
         skipped: Vec::new(),
         skipped_count: 0,
         isolation: Isolation::Exclusive,
-        schema: Schema::Code,
+        schema: Schema::Code(Era::Locks),
         ..ours()
     };
     assert_eq!(read, expected.clone().sealed());
@@ -228,7 +229,7 @@ fn an_answer_has_the_same_members_whoever_wrote_it() {
         consistency: Consistency::Quiesced,
         risk: None,
         note: None,
-        schema: Schema::Code,
+        schema: Schema::Code(Era::Locks),
         parent: None,
         ..ours()
     };

@@ -1,7 +1,7 @@
 //! How `jvs` hashes a tree. The hashes in here were computed by another program, from the recipes alone.
 
 use lokt_core::ledger::chain::Digest;
-use lokt_core::snapshot::descriptor::Schema;
+use lokt_core::snapshot::descriptor::{Era, Schema};
 use lokt_core::snapshot::entry::Time;
 use lokt_core::snapshot::payload::{Payload, jvs_line, jvs_root_hash};
 
@@ -28,7 +28,7 @@ fn tree(schema: Schema) -> Vec<Vec<u8>> {
 
 #[test]
 fn trees_hash_as_jvs_does_it() {
-    let code = tree(Schema::Code);
+    let code = tree(Schema::Code(Era::Locks));
     let shown: Vec<&str> = code.iter().map(|line| core::str::from_utf8(line).expect("text")).collect();
     assert_eq!(
         shown,
@@ -47,10 +47,10 @@ fn trees_hash_as_jvs_does_it() {
 #[test]
 fn marks_are_no_part_of_a_tree() {
     let line = |schema, path: &str, payload| jvs_line(schema, path.as_bytes(), 0o644, MTIME, payload);
-    assert_eq!(line(Schema::Code, "a/.READY", hello()), None, "the code leaves out each of them");
+    assert_eq!(line(Schema::Code(Era::Locks), "a/.READY", hello()), None, "the code leaves out each of them");
     assert!(line(Schema::Spec, "a/.READY", hello()).is_some(), "the specification knows of one");
     assert_eq!(line(Schema::Spec, ".READY", hello()), None);
-    assert!(line(Schema::Code, ".READY", Payload::Dir).is_some(), "a directory is no mark");
+    assert!(line(Schema::Code(Era::Locks), ".READY", Payload::Dir).is_some(), "a directory is no mark");
     assert_eq!(line(Schema::Lokt, "a", hello()), None, "ours have a manifest");
 }
 

@@ -14,6 +14,7 @@ use lokt_core::time::Moment;
 
 use super::Worktree;
 use super::commit::Added;
+use super::view::Due;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Content, Entry, Stamp};
 
@@ -99,6 +100,11 @@ impl Links {
     pub(crate) fn tag(&self) -> Option<Tag> {
         self.record()?;
         self.last.as_ref().map(|last| Tag { chain: last.chain.clone(), number: last.number })
+    }
+
+    /// What the views should show.
+    pub(crate) fn due(&self) -> Option<Due<'_>> {
+        Some(Due { tag: self.tag()?, record: self.record()? })
     }
 
     /// The chain with one link more, as far as that needn't be read again.

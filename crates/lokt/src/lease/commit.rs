@@ -20,6 +20,7 @@ use super::Worktree;
 use super::audit;
 use super::chain::{Damaged, LOCKS, Links, Reading};
 use super::fences::BLOCK;
+use super::view::Due;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Stamp, Unlock};
 
@@ -88,9 +89,10 @@ pub(crate) struct Added {
 }
 
 impl Added {
-    /// What the view should be.
-    pub(crate) fn tag(&self) -> Option<Tag> {
-        self.slot.record.as_ref().map(|_| Tag { chain: self.slot.chain.clone(), number: self.slot.number })
+    /// What the views should show.
+    pub(crate) fn due(&self) -> Option<Due<'_>> {
+        let record = self.slot.record.as_deref()?;
+        Some(Due { tag: Tag { chain: self.slot.chain.clone(), number: self.slot.number }, record })
     }
 }
 

@@ -16,7 +16,7 @@ use super::fences::followed;
 use super::scene::{Asker, Scene, Standing};
 use super::sight::Sight;
 use super::take::TRIES;
-use super::view::{Foreign, View};
+use super::view::{Board, View};
 use crate::error::{At as _, Error, ErrorKind};
 
 impl Worktree {
@@ -72,30 +72,30 @@ impl Worktree {
         if let Some(record) = scene.record() {
             deed = deed.about(record).with("holder", record.holder_id.as_str());
         }
-        let foreign = match (&scene.standing, &scene.view) {
-            (
-                Standing::Held { foreign: true, .. } | Standing::Unreadable { foreign: true, .. },
-                View::Foreign(foreign),
-            ) => {
-                deed = deed.with("foreign", true);
-                Some(foreign)
-            }
-            _ => None,
-        };
+        let is_foreign = matches!(
+            &scene.standing,
+            Standing::Held { foreign: true, .. } | Standing::Unreadable { foreign: true, .. }
+        );
+        let foreign = if is_foreign { scene.foreigners() } else { Vec::new() };
+        if is_foreign {
+            deed = deed.with("foreign", true);
+        }
         if let Some(damaged) = &links.damaged {
             let overtaken = self.overtake(links, damaged, deed)?;
             self.settle_view()?;
             return Ok(overtaken.then_some((Releasing::Released(Released { record: None, cause }), None)));
         }
         // Another tool's numbers count, too, also when its lock is gone.
-        let theirs = foreign.and_then(Foreign::token).and_then(followed).unwrap_or(0);
+        let theirs = foreign.iter().filter_map(|(_, foreign)| foreign.token().and_then(followed)).max().unwrap_or(0);
         if theirs >= links.next() {
             self.jump(links, theirs)?;
             return Ok(None);
         }
         // While the chain says that nobody else may touch it: later it may be another's. If the link isn't added, it comes back.
-        if let (View::Ours(_), false) = (&scene.view, scene.standing.is_over()) {
-            self.take_down(&links.base.chain, |found| *found == scene.view)?;
+        for (board, view) in scene.views() {
+            if let (View::Ours(_), false) = (view, scene.standing.is_over()) {
+                self.take_down(board, &links.base.chain, |found| found == view)?;
+            }
         }
         let added = self.add(links, Step { kind: Kind::Release, record: None, deed });
         let added = match added {
@@ -105,9 +105,9 @@ impl Worktree {
                 return failed.map(|_| None);
             }
         };
-        if let Some(foreign) = foreign {
+        for (board, foreign) in foreign {
             let judged = View::Foreign(foreign.clone());
-            self.take_down(&added.slot.chain, |found| *found == judged)?;
+            self.take_down(board, &added.slot.chain, |found| *found == judged)?;
         }
         self.settle_after(&added)?;
         let released = Released { record: scene.record().cloned().map(Box::new), cause };
@@ -123,8 +123,10 @@ impl Worktree {
         if self.read_base().is_err_and(|error| damaged(&error)) {
             moved.push(self.move_aside(&self.chain_dir(), reason)?);
         }
-        if let View::Odd(_) = self.read_view("")? {
-            moved.push(self.move_aside(&self.view_file(), reason)?);
+        for board in Board::ALL {
+            if let View::Odd(_) = self.read_view(board, "")? {
+                moved.push(self.move_aside(&self.view_file(board), reason)?);
+            }
         }
         Ok(moved)
     }

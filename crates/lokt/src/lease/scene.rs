@@ -7,6 +7,7 @@ use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::Identity;
 use lokt_core::lease::deciding::Stored;
 use lokt_core::lease::evidence::{Clues, Verdict, judge};
+use lokt_core::lease::jvs;
 use lokt_core::lease::names::File;
 use lokt_core::lease::policy::LeasePolicy;
 use lokt_core::lease::record::{Binding, Record};
@@ -18,7 +19,7 @@ use super::Worktree;
 use super::answers::{Lease, LeaseRefusal, LeaseState};
 use super::chain::{Links, Reading};
 use super::sight::Sight;
-use super::view::View;
+use super::view::{Board, Foreign, View};
 use crate::error::{Error, ErrorKind};
 use crate::witness::Witness;
 
@@ -51,6 +52,8 @@ pub(crate) enum Standing {
 pub(crate) struct Scene {
     pub(crate) links: Links,
     pub(crate) view: View,
+    /// The lock of `jvs`, which ours may be shown as.
+    pub(crate) jvs: View,
     pub(crate) standing: Standing,
     /// The lease is that of the session that looked.
     pub(crate) mine: bool,
@@ -82,6 +85,17 @@ pub(crate) fn holder(record: &Record, verdict: &Verdict) -> Holder {
 }
 
 impl Scene {
+    /// What is on each board.
+    pub(crate) fn views(&self) -> [(Board, &View); 2] {
+        [(Board::Record, &self.view), (Board::Jvs, &self.jvs)]
+    }
+
+    /// The locks of other tools, over or not.
+    pub(crate) fn foreigners(&self) -> Vec<(Board, &Foreign)> {
+        let views = self.views().into_iter();
+        views.filter_map(|(board, view)| if let View::Foreign(of) = view { Some((board, of)) } else { None }).collect()
+    }
+
     pub(crate) fn record(&self) -> Option<&Record> {
         match &self.standing {
             Standing::Held { record, .. } => Some(record),
@@ -171,32 +185,62 @@ impl Worktree {
         let Reading::Born(links) = self.read_chain()? else { return Ok(None) };
         let links = *links;
         // Read after the chain: whoever released it took the view away later.
-        let view = self.view_from(&links)?;
+        let view = self.view_from(Board::Record, &links)?;
+        let jvs = self.view_from(Board::Jvs, &links)?;
         let mine = links.record().is_some_and(|record| asker.has(record));
         let mut standing = self.chain_standing(&links, asker, sight);
         // Whoever has the lease keeps it; nobody gets it while other tools can't be told of that.
-        if let (View::Odd(what), true, Asker::Session(_)) = (&view, standing.is_over(), asker) {
+        if let (View::Odd(what), _, true, Asker::Session(_)) | (_, View::Odd(what), true, Asker::Session(_)) =
+            (&view, &jvs, standing.is_over(), asker)
+        {
             let hint = "`lokt lease break --force --reason TEXT` moves it aside";
             return Err(Error::new(ErrorKind::NotARecord, what.clone()).hint(hint));
         }
         // While a lease of ours lives, a foreign file changes nothing: whoever put it there saw ours first, or took it by force.
-        if standing.is_over()
-            && let View::Foreign(foreign) = &view
-        {
-            standing = match &foreign.record {
-                Ok(record) => {
-                    let written = || self.repo.disk.changed(&self.view_file()).ok().flatten();
-                    let verdict = self.verdict(record, &written, &foreign.identity, Asker::Anybody, &links, sight);
-                    Standing::Held { record: record.clone(), verdict, foreign: true }
-                }
-                Err(why) => self.unreadable(why, &foreign.identity, true, &links.now, sight),
-            };
+        for (board, view) in [(Board::Record, &view), (Board::Jvs, &jvs)] {
+            if standing.is_over()
+                && let View::Foreign(foreign) = view
+            {
+                standing = self.foreign_standing(board, foreign, &links, sight);
+            }
         }
         let skew_max_ms = match &standing {
             Standing::Held { record, .. } => record.policy.clamped().skew_ms,
             _ => 0,
         };
-        Ok(Some(Scene { links, view, standing, mine, skew_max_ms }))
+        Ok(Some(Scene { links, view, jvs, standing, mine, skew_max_ms }))
+    }
+
+    /// How another tool's lock stands.
+    fn foreign_standing(&self, board: Board, foreign: &Foreign, links: &Links, sight: &mut Sight) -> Standing {
+        let record = match &foreign.record {
+            Ok(record) => record,
+            Err(why) => return self.unreadable(why, &foreign.identity, true, &links.now, sight),
+        };
+        let verdict = match board {
+            Board::Record => {
+                let written = || self.repo.disk.changed(&self.view_file(board)).ok().flatten();
+                self.verdict(record, &written, &foreign.identity, Asker::Anybody, links, sight)
+            }
+            // Read after the lock was: its maker may have made it since the chain was read.
+            Board::Jvs => jvs::judge(record, &self.repo.machine.now()),
+        };
+        Standing::Held { record: record.clone(), verdict, foreign: true }
+    }
+
+    /// Does `jvs` hold this worktree? What can't be read counts.
+    pub(crate) fn jvs_holds(&self) -> Result<bool, Error> {
+        let chain = match self.read_chain()? {
+            Reading::Born(links) => links.base.chain.clone(),
+            Reading::Unborn => String::new(),
+        };
+        Ok(match self.read_view(Board::Jvs, &chain)? {
+            View::Missing | View::Ours(_) => false,
+            View::Odd(_) => true,
+            View::Foreign(foreign) => {
+                !foreign.record.is_ok_and(|record| jvs::judge(&record, &self.repo.machine.now()).is_over())
+            }
+        })
     }
 
     fn chain_standing(&self, links: &Links, asker: Asker<'_>, sight: &mut Sight) -> Standing {

@@ -1,6 +1,7 @@
 //! What earlier links decided and nobody has done yet is done before the next link is added: whoever was killed in between leaves nothing
 //! half done for longer than that.
 
+use jiff::Timestamp;
 use lokt_core::lease::state::{Head, State};
 use lokt_core::snapshot::descriptor::Descriptor;
 use lokt_core::snapshot::id::SnapshotId;
@@ -38,7 +39,7 @@ impl Worktree {
                 Swapped::Done { .. } => {}
             }
             // Best effort: the chain says it, too, as long as nobody deletes that.
-            let _ = self.note_head(&state.head, number);
+            let _ = self.note_head(&state.head, number, None);
             self.forget_plan(&restore, number);
         }
         if !state.pending.is_empty()
@@ -53,7 +54,7 @@ impl Worktree {
     pub fn head(&self) -> Result<Option<SnapshotId>, Error> {
         Ok(match self.read_chain()? {
             Reading::Born(links) => self.vouched_by(&links).head,
-            Reading::Unborn => self.noted_head(),
+            Reading::Unborn => self.or_later_of_jvs(self.noted_head(), None),
         })
     }
 
@@ -73,15 +74,33 @@ impl Worktree {
     }
 
     /// Where the worktree is, as its chain says; as its configuration does, if that was made after the chain's last link: then it is
-    /// another worktree, and the chain that of an earlier one of its name.
+    /// another worktree, and the chain that of an earlier one of its name. A later snapshot of `jvs` counts more than either.
     fn head_after(&self, links: &Links) -> Option<SnapshotId> {
         let last = links.last.as_ref().map_or(0, |last| last.number);
-        match links.state().head {
+        let state = links.state();
+        let own = match state.head {
             Head::Unknown => self.noted_head(),
             _ if self.config.head_slot() > last => self.noted_head(),
             Head::None => None,
             Head::Snapshot(id) => Some(id),
+        };
+        // A restore goes back on purpose: only what came after it counts more.
+        let restored_at = links.last.as_ref().filter(|_| state.restore.is_some()).map(|last| last.event.timestamp);
+        self.or_later_of_jvs(own, restored_at)
+    }
+
+    /// The head, or the snapshot that `jvs` took after it: `jvs` knows of no chain, and notes its head in the configuration. `decided_at`:
+    /// when it was decided what the head is, if that wasn't when the head was taken.
+    pub(crate) fn or_later_of_jvs(&self, own: Option<SnapshotId>, decided_at: Option<Timestamp>) -> Option<SnapshotId> {
+        if !self.repo.is_read_by_jvs() {
+            return own;
         }
+        let config = self.repo.config(&self.name).ok().flatten();
+        let noted = config.and_then(|config| config.head().and_then(SnapshotId::parse));
+        let Some(noted) = noted.filter(|noted| own.as_ref() != Some(noted)) else { return own };
+        let Some(taken_at) = self.repo.taken_by_jvs(&noted) else { return own };
+        let before = decided_at.or_else(|| self.repo.described_at(own.as_ref()?));
+        if before.is_none_or(|before| taken_at > before) { Some(noted) } else { own }
     }
 
     /// Writes the receipts that may be missing, and where the worktree is, durably: those that couldn't be written.
@@ -89,7 +108,7 @@ impl Worktree {
         let cant = |id: &&SnapshotId| self.write_receipt(id, &links.base.chain, number).is_err();
         let left = state.pending.iter().filter(cant).cloned().collect();
         self.sync_receipts()?;
-        self.note_head(&state.head, number)?;
+        self.note_head(&state.head, number, state.pending.last())?;
         Ok(left)
     }
 
@@ -138,14 +157,19 @@ impl Worktree {
         later.max_by_key(|receipt| receipt.number).map(|receipt| receipt.snapshot_id).or(noted)
     }
 
-    /// Notes where the worktree is, durably: that survives the chain. `number`: the link that says so.
-    pub(crate) fn note_head(&self, head: &Head, number: u64) -> Result<(), Error> {
+    /// Notes where the worktree is, durably: that survives the chain. `number`: the link that says so. `latest`: the newest one, if it was
+    /// published now; `jvs` takes no snapshot of a worktree that is elsewhere.
+    pub(crate) fn note_head(&self, head: &Head, number: u64, latest: Option<&SnapshotId>) -> Result<(), Error> {
         let _inside = self.repo.inside()?;
         let Some(config) = self.repo.config(&self.name)? else { return Ok(()) };
         // Whoever is late doesn't bring an older one back.
         if config.head_slot() >= number {
             return Ok(());
         }
-        self.repo.replace_config(&self.name, &config.with_head(head.id().map(SnapshotId::as_str), number))
+        let mut config = config.with_head(head.id().map(SnapshotId::as_str), number);
+        if let Some(latest) = latest.filter(|_| self.repo.is_read_by_jvs()) {
+            config = config.with_latest(latest.as_str());
+        }
+        self.repo.replace_config(&self.name, &config)
     }
 }

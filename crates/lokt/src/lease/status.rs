@@ -2,13 +2,14 @@
 
 use lokt_core::hold::Fence;
 use lokt_core::lease::config::Isolation;
+use lokt_core::lease::jvs;
 use lokt_core::lease::session::Session;
 
 use super::Worktree;
 use super::answers::{LeaseState, LeaseStatus};
 use super::scene::{Asker, Scene, Standing, holder};
 use super::sight::Sight;
-use super::view::View;
+use super::view::{Board, View};
 use crate::error::Error;
 
 impl Worktree {
@@ -23,13 +24,12 @@ impl Worktree {
                 Isolation::Shared => LeaseState::Shared,
             };
             // Another tool's lock is one also where no lease of ours has ever been.
-            return match (state, self.read_view("")?) {
-                (LeaseState::Free, View::Foreign(foreign)) => {
-                    let record = foreign.record.ok().map(|record| *record);
-                    Ok(LeaseStatus { state: LeaseState::Foreign, record, lives: true, ..LeaseStatus::FREE })
-                }
-                _ => Ok(LeaseStatus { state, ..LeaseStatus::FREE }),
-            };
+            if state == LeaseState::Free
+                && let Some(status) = self.foreign_status()?
+            {
+                return Ok(status);
+            }
+            return Ok(LeaseStatus { state, ..LeaseStatus::FREE });
         };
         let refusal_retry = match &scene.standing {
             Standing::Unreadable { retry_after_ms, over: false, .. } => Some(*retry_after_ms),
@@ -47,6 +47,35 @@ impl Worktree {
             last_token: last_token(&scene),
             warnings: warnings(&scene),
         })
+    }
+}
+
+impl Worktree {
+    /// What another tool's lock says where there is no chain.
+    fn foreign_status(&self) -> Result<Option<LeaseStatus>, Error> {
+        let foreign = LeaseStatus { state: LeaseState::Foreign, lives: true, ..LeaseStatus::FREE };
+        if let View::Foreign(found) = self.read_view(Board::Record, "")? {
+            return Ok(Some(LeaseStatus { record: found.record.ok().map(|record| *record), ..foreign }));
+        }
+        let View::Foreign(found) = self.read_view(Board::Jvs, "")? else { return Ok(None) };
+        let record = match found.record {
+            Ok(record) => *record,
+            Err(why) => {
+                let warnings = vec![format!("what is there can't be read: {why}")];
+                return Ok(Some(LeaseStatus { state: LeaseState::Corrupt, warnings, ..foreign }));
+            }
+        };
+        let verdict = jvs::judge(&record, &self.repo.machine.now());
+        Ok(Some(LeaseStatus {
+            state: if verdict.is_over() { LeaseState::Expired } else { LeaseState::Foreign },
+            holder: Some(holder(&record, &verdict)),
+            lives: !verdict.is_over(),
+            evidence: verdict.evidence,
+            retry_after_ms: verdict.retry_after_ms,
+            last_token: record.token.map(Fence::get),
+            record: Some(record),
+            ..foreign
+        }))
     }
 }
 
@@ -75,11 +104,13 @@ fn warnings(scene: &Scene) -> Vec<String> {
     if let Standing::Unreadable { why, .. } = &scene.standing {
         warnings.push(format!("what is there can't be read: {why}"));
     }
-    if let View::Odd(what) = &scene.view {
-        warnings.push(what.clone());
+    for (_, view) in scene.views() {
+        if let View::Odd(what) = view {
+            warnings.push(what.clone());
+        }
     }
     let held = matches!(&scene.standing, Standing::Held { foreign: false, .. }) && !scene.standing.is_over();
-    if let (true, View::Foreign(_)) = (held, &scene.view) {
+    if held && !scene.foreigners().is_empty() {
         warnings.push("another program put a lock file of its own in the place of this lease's".to_owned());
     }
     warnings

@@ -15,7 +15,7 @@ use super::commit::{Added, Deed, Step};
 use super::fences::followed;
 use super::scene::{Asker, Scene, Standing};
 use super::sight::Sight;
-use super::view::{Foreign, Shown, View};
+use super::view::{Board, Foreign, Shown, View};
 use crate::error::{Error, ErrorKind};
 use crate::sys::disk::Unlock;
 
@@ -49,11 +49,13 @@ impl Worktree {
         for _ in 0..TRIES {
             let Some(scene) = self.look(Asker::Session(session), sight)? else {
                 // Before its birth there is no chain whose view it could be.
-                let foreign = match self.read_view("")? {
-                    View::Foreign(foreign) => foreign.token().and_then(followed),
-                    _ => None,
-                };
-                self.give_birth(foreign.unwrap_or(0))?;
+                let mut above = 0;
+                for board in Board::ALL {
+                    if let View::Foreign(foreign) = self.read_view(board, "")? {
+                        above = above.max(foreign.token().and_then(followed).unwrap_or(0));
+                    }
+                }
+                self.give_birth(above)?;
                 gate = gate.or_else(|| self.gate(terms.policy.lease_ms));
                 continue;
             };
@@ -63,6 +65,30 @@ impl Worktree {
             gate = gate.or_else(|| self.gate(terms.policy.lease_ms));
         }
         Err(self.too_busy())
+    }
+
+    /// Why nobody may change a shared worktree, which has no lease: another tool, which knows no shared ones, holds it.
+    pub(crate) fn held_by_others(&self) -> Result<Option<LeaseRefusal>, Error> {
+        let Some(scene) = self.look(Asker::Anybody, &mut Sight::default())? else {
+            if !self.jvs_holds()? {
+                return Ok(None);
+            }
+            self.be_born()?;
+            return self.held_by_others();
+        };
+        let is_foreign = matches!(
+            &scene.standing,
+            Standing::Held { foreign: true, .. } | Standing::Unreadable { foreign: true, .. }
+        );
+        if !is_foreign {
+            return Ok(None);
+        }
+        let asked = Ask::Acquire { nonce: "", session_id: "" };
+        let token = self.fence(scene.links.next())?;
+        match ask(asked, scene.standing.stored(), token, &LockId::default(), scene.links.now, &self.me()) {
+            Answer::Deny(denial) => Ok(Some(scene.refusal(denial))),
+            _ => Ok(None),
+        }
     }
 
     pub(crate) fn too_busy(&self) -> Error {
@@ -89,11 +115,9 @@ impl Worktree {
             other => unreachable!("a lease is granted or refused, not {other:?}"),
         };
         // Another tool's numbers count, too.
-        let foreign = match &scene.view {
-            View::Foreign(foreign) => Some(foreign),
-            _ => None,
-        };
-        let theirs = foreign.and_then(Foreign::token).and_then(followed).unwrap_or(0);
+        let foreign = scene.foreigners();
+        let tokens = foreign.iter().filter_map(|(_, foreign)| foreign.token().and_then(followed));
+        let theirs = tokens.max().unwrap_or(0);
         if theirs >= links.next() {
             self.jump(links, theirs)?;
             return Ok(None);
@@ -116,7 +140,7 @@ impl Worktree {
         }
         // Best effort: what it tells is told by the chain, as long as nobody deletes a part of that.
         let _ = self.note_grant(noted, slot);
-        if !self.show_grant(&added, foreign)? || !self.still_stands(&added)? {
+        if !self.show_grant(&added, &foreign)? || !self.still_stands(&added)? {
             return Ok(None);
         }
         let stolen = evidence.map(|evidence| (scene.record().cloned(), evidence));
@@ -129,16 +153,16 @@ impl Worktree {
 
     /// Puts the view of a new lease in its place. False: another tool was faster where it and we compete, and the lease was given back. So it
     /// is if the view can't be put there: other tools would know nothing of the lease.
-    fn show_grant(&self, added: &Added, over: Option<&Foreign>) -> Result<bool, Error> {
+    fn show_grant(&self, added: &Added, over: &[(Board, &Foreign)]) -> Result<bool, Error> {
         let slot = &added.slot;
         let shown = || {
-            if let Some(foreign) = over {
+            for (board, foreign) in over {
                 // Whatever else is there by now is put back.
-                let judged = View::Foreign(foreign.clone());
-                self.take_down(&slot.chain, |found| *found == judged)?;
+                let judged = View::Foreign((*foreign).clone());
+                self.take_down(*board, &slot.chain, |found| *found == judged)?;
             }
             // At once where nothing is, which is almost always.
-            added.tag().map_or(Ok(()), |right| self.hang(&right))?;
+            added.due().map_or(Ok(()), |right| self.hang(Board::Record, &right))?;
             let shown = self.settle_after(added)?;
             self.sync_chain()?;
             self.sync_locks()?;

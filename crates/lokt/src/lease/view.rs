@@ -1,10 +1,12 @@
-//! The view `<worktree>.lock`: what tools that know only the record go by. We never decide by it, except that another tool's is honoured.
+//! The views of a lease: what tools that know only a lock file go by. We never decide by one, except that another tool's is honoured.
 //!
-//! Ours is a second name of the file of the chain that it shows, so it is whole whenever it is there. It is put where nothing is, or
-//! swapped for an older one of ours; what comes out of a swap is looked at, so that nothing of others gets lost.
+//! One is `<worktree>.lock`, a second name of the file of the chain that it shows. The other is `lock.json` of `jvs`, in its own
+//! words; it is only put up in repositories that `jvs` uses, and honoured everywhere. Each is whole whenever it is there. It is put where
+//! nothing is, or swapped for an older one of ours; what comes out of a swap is looked at, so that nothing of others gets lost.
 
 use std::io;
 
+use lokt_core::lease::jvs;
 use lokt_core::lease::names::File;
 use lokt_core::lease::record::{Parsed, RECORD_BYTES_MAX, Record, parse};
 use lokt_core::lease::slot::{Tag, tag};
@@ -14,10 +16,30 @@ use super::Worktree;
 use super::chain::{Links, Reading};
 use super::commit::Added;
 use crate::error::{At as _, Error, ErrorKind};
+use crate::repo::{FILE_MODE, publish_new};
 use crate::sys::disk::{Content, Entry};
 
 /// Others change it, too; not without end.
 const TRIES: usize = 64;
+
+/// A file by which other tools go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Board {
+    /// `locks/<worktree>.lock`
+    Record,
+    /// `worktrees/<worktree>/lock.json`
+    Jvs,
+}
+
+impl Board {
+    pub(crate) const ALL: [Self; 2] = [Self::Record, Self::Jvs];
+}
+
+/// What a view has to show.
+pub(crate) struct Due<'a> {
+    pub(crate) tag: Tag,
+    pub(crate) record: &'a Record,
+}
 
 /// What is there.
 #[derive(Debug, Clone)]
@@ -54,95 +76,131 @@ pub(crate) enum Shown {
 
 impl Worktree {
     /// A path in `.jvs`.
-    pub(crate) fn view_file(&self) -> String {
-        format!("locks/{}.lock", self.name)
+    pub(crate) fn view_file(&self, board: Board) -> String {
+        match board {
+            Board::Record => format!("locks/{}.lock", self.name),
+            Board::Jvs => format!("worktrees/{}/lock.json", self.name),
+        }
     }
 
-    /// Looks at the view of `chain`.
-    pub(crate) fn read_view(&self, chain: &str) -> Result<View, Error> {
-        self.read_view_at(&self.view_file(), chain)
+    /// Where a lease of ours is shown. A repository of ours `jvs` refuses anyway.
+    fn boards(&self) -> &'static [Board] {
+        if self.repo.is_read_by_jvs() { &Board::ALL } else { &Board::ALL[..1] }
     }
 
-    fn read_view_at(&self, path: &str, chain: &str) -> Result<View, Error> {
+    /// Looks at a view of `chain`.
+    pub(crate) fn read_view(&self, board: Board, chain: &str) -> Result<View, Error> {
+        self.read_view_at(board, &self.view_file(board), chain)
+    }
+
+    fn read_view_at(&self, board: Board, path: &str, chain: &str) -> Result<View, Error> {
         let shown = || self.repo.path.join(path).display().to_string();
         match self.repo.disk.read(path, RECORD_BYTES_MAX).at("read", &self.repo.path, path)? {
             Entry::Missing => Ok(View::Missing),
-            Entry::File(content) => Ok(view(&content, chain)),
+            Entry::File(content) => Ok(view(board, &content, chain, &shown)),
             Entry::NotRegular(kind) => Ok(View::Odd(format!("{} is {kind}, not a lock", shown()))),
             Entry::TooBig(size) => Ok(View::Odd(format!("{} has {size} bytes, more than any lock", shown()))),
         }
     }
 
     /// The same, as seen from a chain. What claims to be of it, and is ahead of it though it was read again, is none of ours.
-    pub(crate) fn view_from(&self, links: &Links) -> Result<View, Error> {
-        let view = self.read_view(&links.base.chain)?;
+    pub(crate) fn view_from(&self, board: Board, links: &Links) -> Result<View, Error> {
+        let view = self.read_view(board, &links.base.chain)?;
         let is_ahead = |links: &Links| matches!(&view, View::Ours(tag) if tag.number >= links.next());
         if !is_ahead(links) {
             return Ok(view);
         }
         match self.read_chain()? {
-            Reading::Born(now) if is_ahead(&now) => self.read_view(""),
+            Reading::Born(now) if is_ahead(&now) => self.read_view(board, ""),
             _ => Ok(view),
         }
     }
 
-    /// Makes the view say what the chain says, and looks again whether the chain still says that.
+    /// Makes the views say what the chain says, and looks again whether the chain still says that.
     pub(crate) fn settle_view(&self) -> Result<Shown, Error> {
+        for board in self.boards() {
+            if let Shown::Foreign = self.settle_board(*board)? {
+                return Ok(Shown::Foreign);
+            }
+        }
+        Ok(Shown::Right)
+    }
+
+    fn settle_board(&self, board: Board) -> Result<Shown, Error> {
         for _ in 0..TRIES {
             let Reading::Born(links) = self.read_chain()? else { return Ok(Shown::Right) };
-            let view = self.view_from(&links)?;
-            match (links.tag(), view) {
-                (Some(right), View::Ours(there)) if right == there => return Ok(Shown::Right),
+            let view = self.view_from(board, &links)?;
+            match (links.due(), view) {
+                (Some(right), View::Ours(there)) if right.tag == there => return Ok(Shown::Right),
                 (None, View::Missing) => return Ok(Shown::Right),
                 (_, View::Foreign(_)) => return Ok(Shown::Foreign),
                 // It tells other tools nothing, and us neither.
                 (_, View::Odd(_)) => return Ok(Shown::Right),
-                (Some(right), View::Missing) => self.hang(&right)?,
-                (Some(right), View::Ours(_)) => self.swap(&right)?,
+                (Some(right), View::Missing) => self.hang(board, &right)?,
+                (Some(right), View::Ours(_)) => self.swap(board, &right)?,
                 (None, View::Ours(there)) => {
-                    self.take_down(&links.base.chain, |found| *found == View::Ours(there.clone()))?;
+                    self.take_down(board, &links.base.chain, |found| *found == View::Ours(there.clone()))?;
                 }
             }
         }
         let message =
-            format!("{} is changed by others again and again", self.repo.path.join(self.view_file()).display());
+            format!("{} is changed by others again and again", self.repo.path.join(self.view_file(board)).display());
         Err(Error::new(ErrorKind::Busy, message))
     }
 
     /// The same after a link of ours, which mostly is still the last one: then nothing but the view has to be read. Whoever adds the next one after
     /// that was looked at settles the view, too, and later.
     pub(crate) fn settle_after(&self, added: &Added) -> Result<Shown, Error> {
-        let right = added.tag();
+        for board in self.boards() {
+            if !self.settles_at_once(*board, added)? {
+                return self.settle_view();
+            }
+        }
+        Ok(Shown::Right)
+    }
+
+    fn settles_at_once(&self, board: Board, added: &Added) -> Result<bool, Error> {
+        let right = added.due();
         for _ in 0..2 {
-            match (&right, self.read_view(&added.slot.chain)?) {
-                (Some(right), View::Missing) => self.hang(right)?,
-                (Some(right), View::Ours(there)) if there.number < right.number => self.swap(right)?,
-                (Some(right), View::Ours(there)) if there == *right && self.is_last(&added.slot)? => {
-                    return Ok(Shown::Right);
+            match (&right, self.read_view(board, &added.slot.chain)?) {
+                (Some(right), View::Missing) => self.hang(board, right)?,
+                (Some(right), View::Ours(there)) if there.number < right.tag.number => self.swap(board, right)?,
+                (Some(right), View::Ours(there)) if there == right.tag && self.is_last(&added.slot)? => {
+                    return Ok(true);
                 }
-                (None, View::Missing) if self.is_last(&added.slot)? => return Ok(Shown::Right),
+                (None, View::Missing) if self.is_last(&added.slot)? => return Ok(true),
                 _ => break,
             }
         }
-        self.settle_view()
+        Ok(false)
     }
 
     /// Puts the view where nothing is. Whoever is faster is looked at in the next round.
-    pub(crate) fn hang(&self, right: &Tag) -> Result<(), Error> {
-        let (from, to) = (self.chain_file(&File::Slot(right.number)), self.view_file());
-        match self.repo.disk.link(&from, &to) {
+    pub(crate) fn hang(&self, board: Board, right: &Due<'_>) -> Result<(), Error> {
+        let to = self.view_file(board);
+        match self.make_view(board, right, &to) {
             // Pruned or deleted meanwhile.
             Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(()),
             done => done.at("write", &self.repo.path, &to),
         }
     }
 
+    /// Makes what shows the lease, whole, under a name that must be free.
+    fn make_view(&self, board: Board, right: &Due<'_>, path: &str) -> io::Result<()> {
+        let disk = &*self.repo.disk;
+        match board {
+            Board::Record => disk.link(&self.chain_file(&File::Slot(right.tag.number)), path),
+            Board::Jvs if publish_new(disk, path, &jvs::to_bytes(right.record, &right.tag), FILE_MODE)? => Ok(()),
+            Board::Jvs => Err(io::ErrorKind::AlreadyExists.into()),
+        }
+    }
+
     /// Puts the view in the place of an older one of ours.
-    fn swap(&self, right: &Tag) -> Result<(), Error> {
-        let (from, to) = (self.chain_file(&File::Slot(right.number)), self.view_file());
+    fn swap(&self, board: Board, right: &Due<'_>) -> Result<(), Error> {
+        let to = self.view_file(board);
         let disk = &self.repo.disk;
         let temp = self.temp()?;
-        match disk.link(&from, &temp) {
+        match self.make_view(board, right, &temp) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             done => done.at("write", &self.repo.path, &temp)?,
         }
@@ -152,8 +210,8 @@ impl Worktree {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => disk.rename(&temp, &to),
             Err(error) => Err(error),
             Ok(()) => {
-                let came_out = self.read_view_at(&temp, &right.chain)?;
-                let older = matches!(&came_out, View::Ours(there) if there.number < right.number);
+                let came_out = self.read_view_at(board, &temp, &right.tag.chain)?;
+                let older = matches!(&came_out, View::Ours(there) if there.number < right.tag.number);
                 // Newer than ours, or somebody else's: it goes back.
                 if older || matches!(came_out, View::Missing) { Ok(()) } else { disk.exchange(&temp, &to) }
             }
@@ -165,16 +223,26 @@ impl Worktree {
         }
     }
 
+    /// Takes away what showed `jvs` the lease of the worktree that had this one's directory before.
+    pub(crate) fn take_down_of(&self, before: &Self) -> Result<(), Error> {
+        match before.read_chain()? {
+            Reading::Born(links) if self.repo.is_read_by_jvs() => {
+                self.take_down(Board::Jvs, &links.base.chain, |found| matches!(found, View::Ours(_)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the view away, if it is the one that is meant. What it is is looked at when nobody else can see it any more; what isn't meant
     /// goes back.
-    pub(crate) fn take_down(&self, chain: &str, is_meant: impl Fn(&View) -> bool) -> Result<(), Error> {
-        let (temp, from) = (self.temp()?, self.view_file());
+    pub(crate) fn take_down(&self, board: Board, chain: &str, is_meant: impl Fn(&View) -> bool) -> Result<(), Error> {
+        let (temp, from) = (self.temp()?, self.view_file(board));
         let disk = &self.repo.disk;
         match disk.rename(&from, &temp) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             done => done.at("take away", &self.repo.path, &from)?,
         }
-        let found = self.read_view_at(&temp, chain)?;
+        let found = self.read_view_at(board, &temp, chain)?;
         if !is_meant(&found) {
             match disk.rename_new(&temp, &from) {
                 // There is a newer one by now.
@@ -208,12 +276,17 @@ impl PartialEq for View {
     }
 }
 
-fn view(content: &Content, chain: &str) -> View {
+fn view(board: Board, content: &Content, chain: &str, shown: &dyn Fn() -> String) -> View {
     if let Some(tag) = tag(&content.bytes).filter(|tag| tag.chain == chain) {
         return View::Ours(tag);
     }
-    let record = match parse(&content.bytes) {
+    let parsed = match board {
+        Board::Record => parse(&content.bytes),
+        Board::Jvs => jvs::parse(&content.bytes),
+    };
+    let record = match parsed {
         Parsed::Record(record) => Ok(record),
+        Parsed::Corrupt(why) if board == Board::Jvs => Err(format!("{}, the lock of jvs: {why}", shown())),
         Parsed::Corrupt(why) => Err(why),
     };
     let stamp = content.stamp;

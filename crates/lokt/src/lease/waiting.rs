@@ -61,7 +61,7 @@ enum Rest {
 struct Vigil {
     /// What was read of the chain, if the chain is in the way.
     behind: Option<Behind>,
-    /// What tells of changes: of the chain; and of the view beside it, where the chain isn't in the way.
+    /// What tells of changes: of the chain; and of the locks of other tools, where the chain isn't in the way.
     watches: Vec<Changes>,
 }
 
@@ -213,7 +213,11 @@ impl Worktree {
 
     /// Lets the kernel tell of changes, if it can, and reads what has changed before it did.
     fn keep_watch(&self, vigil: &mut Vigil) -> (bool, News) {
-        let dirs = if vigil.behind.is_some() { vec![self.chain_dir()] } else { vec![self.chain_dir(), LOCKS.into()] };
+        let mut dirs = vec![self.chain_dir()];
+        if vigil.behind.is_none() {
+            // Where other tools have their locks.
+            dirs.extend([LOCKS.to_owned(), format!("worktrees/{}", self.name)]);
+        }
         if vigil.watches.len() >= dirs.len() {
             vigil.watches.truncate(dirs.len());
             return (true, News::None);

@@ -32,7 +32,7 @@ impl Repository {
                 Ok(Some(_)) => {}
             }
             if let Some(disks) = disks(top)? {
-                let found = Self::with(top, disks.jvs, disks.audit, Arc::new(Linux), me)?;
+                let found = Self::with(top, disks, Arc::new(Linux), me)?;
                 let asked = dir.is_absolute().then(|| (dir.to_owned(), here.clone()));
                 return Ok(Some(Self { asked, ..found }));
             }
@@ -43,7 +43,7 @@ impl Repository {
     /// The repository in `top`; `None` if there is none.
     pub fn open(top: &Path, me: Identity) -> Result<Option<Self>, Error> {
         let Some(disks) = disks(top)? else { return Ok(None) };
-        Self::with(top, disks.jvs, disks.audit, Arc::new(Linux), me).map(Some)
+        Self::with(top, disks, Arc::new(Linux), me).map(Some)
     }
 
     /// The nearest directory upwards that has a `.jvs` with a format, whatever that is.
@@ -89,6 +89,8 @@ pub(super) struct Disks {
     pub(super) jvs: Arc<dyn Disk>,
     /// Or why not.
     pub(super) audit: Result<Arc<dyn Disk>, String>,
+    /// The format that the repository has; `None`: it has none yet.
+    pub(super) format: Option<facts::Format>,
 }
 
 /// The disks of the repository in `top`, if there is one whose format we know.
@@ -100,11 +102,9 @@ pub(super) fn disks(top: &Path) -> Result<Option<Disks>, Error> {
         None => return Ok(None),
     }
     let disk = OsDisk::open_as(&path, DIR_MODE).at("open", &path, "")?;
-    if facts::format(&disk, &path)?.is_none() {
-        return Ok(None);
-    }
+    let Some(format) = facts::format(&disk, &path)? else { return Ok(None) };
     let audit = audit_disk(&path).map_err(|error| error.to_string());
-    Ok(Some(Disks { jvs: Arc::new(disk), audit }))
+    Ok(Some(Disks { jvs: Arc::new(disk), audit, format: Some(format) }))
 }
 
 /// The directory of the audit log, made if somebody removed it.

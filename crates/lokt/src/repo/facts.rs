@@ -12,12 +12,11 @@ use crate::error::{At as _, Error, ErrorKind};
 use crate::sys::disk::{Disk, Entry};
 use crate::sys::machine::Machine;
 
-/// The format of a repository with its worktrees side by side.
-pub const FORMAT: u64 = 1;
-/// The format of a repository whose worktree `main` is the directory that `.jvs` is in. A lokt that knows nothing of that, and `jvs`, would
-/// look for `main/`: they refuse a later format.
-const FORMAT_HERE: u64 = 2;
-/// What the format's file says then, after the number.
+/// The format of the repositories that lokt makes. `jvs` refuses it, and so do versions of lokt that know only [`JVS_FORMAT`].
+pub const FORMAT: u64 = 2;
+/// The format of the repositories that `jvs` makes, and that earlier versions of lokt made: `jvs` reads and writes them.
+pub const JVS_FORMAT: u64 = 1;
+/// A line of the format's file, after the number: the worktree `main` is the directory that `.jvs` is in.
 const HERE: &str = "main: .";
 pub(super) const FORMAT_FILE: &str = "format_version";
 pub(super) const ID_FILE: &str = "repo_id";
@@ -34,8 +33,9 @@ pub(super) struct Format {
 }
 
 impl Format {
+    /// The format of a repository that is made now.
     pub(super) fn new(is_here: bool) -> Self {
-        Self { number: if is_here { FORMAT_HERE } else { FORMAT }, is_here }
+        Self { number: FORMAT, is_here }
     }
 
     /// Both facts in one file, which is written once and last: no process sees one without the other.
@@ -51,15 +51,15 @@ pub(super) fn format(disk: &dyn Disk, path: &Path) -> Result<Option<Format>, Err
     let text = String::from_utf8_lossy(&bytes);
     let digits: String = text.trim_start().chars().take_while(char::is_ascii_digit).collect();
     match digits.parse::<u64>() {
-        Ok(number @ (FORMAT | FORMAT_HERE)) => {
-            let is_here = number == FORMAT_HERE && text.lines().skip(1).any(|line| line == HERE);
+        Ok(number @ JVS_FORMAT..=FORMAT) => {
+            let is_here = number == FORMAT && text.lines().skip(1).any(|line| line == HERE);
             Ok(Some(Format { number, is_here }))
         }
         Ok(0) => Err(damaged(path, FORMAT_FILE, "has no format in it")),
         Err(_) if digits.is_empty() => Err(damaged(path, FORMAT_FILE, "has no format in it")),
         _ => {
             let message =
-                format!("{} has format {digits}; this program knows {FORMAT} and {FORMAT_HERE}", path.display());
+                format!("{} has format {digits}; this program knows {JVS_FORMAT} to {FORMAT}", path.display());
             Err(Error::new(ErrorKind::Format, message).hint("upgrade lokt"))
         }
     }
@@ -117,7 +117,8 @@ pub(super) fn damaged(path: &Path, name: &str, what: &str) -> Error {
 impl Repository {
     /// Replaces a small file of `.jvs`, durably.
     pub(crate) fn replace_file(&self, dir: &str, path: &str, bytes: &[u8]) -> Result<(), Error> {
-        let temp = format!("{dir}/.lokt-{:032x}.tmp", self.random()?);
+        let within = if dir.is_empty() { String::new() } else { format!("{dir}/") };
+        let temp = format!("{within}.lokt-{:032x}.tmp", self.random()?);
         let written = self.disk.create_as(&temp, bytes, FILE_MODE).and_then(|file| file.sync());
         let replaced = written.and_then(|()| self.disk.rename(&temp, path));
         replaced.inspect_err(|_| drop(self.disk.remove(&temp))).at("write", &self.path, path)?;

@@ -33,7 +33,7 @@ impl Repository {
 
     fn begin(top: &Path, isolation: Isolation, me: Identity, format: Format) -> Result<(Self, bool), Error> {
         if let Some(disks) = disks(top)? {
-            return Ok((Self::with(top, disks.jvs, disks.audit, Arc::new(Linux), me)?, false));
+            return Ok((Self::with(top, disks, Arc::new(Linux), me)?, false));
         }
         let path = top.join(JVS);
         if let Some(found) = look(&path).at("look at", &path, "")? {

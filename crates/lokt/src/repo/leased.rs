@@ -43,6 +43,9 @@ impl<'w> Leased<'w> {
         asked: Asked,
     ) -> Result<Result<Self, Box<LeaseRefusal>>, Error> {
         if worktree.isolation() == Isolation::Shared {
+            if let Some(refusal) = worktree.held_by_others()? {
+                return Ok(Err(Box::new(refusal)));
+            }
             return Ok(Ok(Self { worktree, held: None, warnings: Vec::new() }));
         }
         worktree.be_born()?;

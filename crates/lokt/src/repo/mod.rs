@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `discovery` | which repository is meant |
 //! | `facts` | what it says about itself |
+//! | `format` | whether `jvs` may use it, too |
 //! | `founding` | how it begins |
 //! | `worktrees` | what there is in it, and one more |
 //! | `kept` | the numbers that were used |
@@ -13,6 +14,7 @@
 
 mod discovery;
 mod facts;
+mod format;
 mod founding;
 mod kept;
 mod leased;
@@ -20,9 +22,10 @@ mod removing;
 mod renaming;
 mod worktrees;
 
+use discovery::Disks;
 pub(crate) use discovery::lokt_repository;
-pub use facts::FORMAT;
 pub(crate) use facts::publish_new;
+pub use facts::{FORMAT, JVS_FORMAT};
 pub(crate) use leased::{Asked, Leased};
 pub(crate) use removing::TRASH;
 pub(crate) use worktrees::is_same;
@@ -67,6 +70,7 @@ pub struct Repository {
     pub(crate) id: String,
     /// What `config.json` says of leases, or what is wrong with it.
     policy: Result<PolicyWish, String>,
+    /// As it was when it was opened, or as it is about to be.
     format: facts::Format,
     /// The directory from which it was looked for, and where that is without links.
     asked: Option<(PathBuf, PathBuf)>,
@@ -114,14 +118,14 @@ impl Repository {
         machine: Arc<dyn Machine>,
         me: Identity,
     ) -> Result<Self, Error> {
-        Self::with(top, disk, Ok(audit), machine, me)
+        let format = facts::format(&*disk, &top.join(JVS))?;
+        Self::with(top, Disks { jvs: disk, audit: Ok(audit), format }, machine, me)
     }
 
     /// The same, if need be without a log.
     fn with(
         top: &Path,
-        disk: Arc<dyn Disk>,
-        audit: Result<Arc<dyn Disk>, String>,
+        Disks { jvs: disk, audit, format }: Disks,
         machine: Arc<dyn Machine>,
         mut me: Identity,
     ) -> Result<Self, Error> {
@@ -129,7 +133,7 @@ impl Repository {
         let path = top.join(JVS);
         let id = facts::id(&*disk, &*machine, &path)?;
         let policy = facts::policy(&*disk, &path).map_err(|error| error.to_string());
-        let format = facts::format(&*disk, &path)?.unwrap_or(facts::Format::new(false));
+        let format = format.unwrap_or(facts::Format::new(false));
         Ok(Self { top: top.to_owned(), path, disk, audit, machine, me, id, policy, format, asked: None })
     }
 
@@ -158,11 +162,6 @@ impl Repository {
     /// Reports whether the worktree `main` is the directory that `.jvs` is in.
     pub fn is_here(&self) -> bool {
         self.format.is_here
-    }
-
-    /// The number of its format.
-    pub fn format(&self) -> u64 {
-        self.format.number
     }
 
     /// Its id.

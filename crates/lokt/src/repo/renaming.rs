@@ -113,6 +113,8 @@ impl Repository {
         }
         self.disk.rename_new(&old_dir, &new_dir).at("rename", &self.path, &old_dir)?;
         self.disk.sync_dir(WORKTREES).at("sync", &self.path, WORKTREES)?;
+        // What shows our lease to jvs moved along, and would show it there.
+        Worktree { repo: self.clone(), name: new.clone(), config: config.clone() }.take_down_of(worktree)?;
         self.arrive(new)?;
         Ok(self.config(new)?.unwrap_or_else(|| config.clone()))
     }

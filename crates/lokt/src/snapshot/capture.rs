@@ -1,8 +1,9 @@
 //! The files of a worktree, copied to where a snapshot's are.
 
 use jiff::Timestamp;
-use lokt_core::snapshot::descriptor::Consistency;
+use lokt_core::snapshot::descriptor::{Consistency, Schema};
 use lokt_core::snapshot::entry::{Entry, Kind};
+use lokt_core::snapshot::hash::Hash;
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::manifest::{Header, Manifest};
 use lokt_core::snapshot::risk::{Risk, Skipped};
@@ -10,6 +11,7 @@ use lokt_core::snapshot::risk::{Risk, Skipped};
 use super::answers::SnapshotWish;
 use super::carry::ignored_in;
 use super::trouble::of_tree;
+use super::verify::as_files;
 use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
 use crate::tree::{self, Control, Reuse};
@@ -20,6 +22,10 @@ pub(super) struct Captured {
     pub(super) at: Timestamp,
     pub(super) engine: &'static str,
     pub(super) root_hash: [u8; 32],
+    /// In whose words it is to be described.
+    pub(super) schema: Schema,
+    /// The hash by the recipe of `jvs`, if it has to read the description.
+    pub(super) jvs_root_hash: Option<Hash>,
     /// As bytes.
     pub(super) manifest: Vec<u8>,
     pub(super) changed: Vec<Vec<u8>>,
@@ -38,6 +44,7 @@ impl Worktree {
         &self,
         id: &SnapshotId,
         wish: &SnapshotWish<'_>,
+        schema: Schema,
         control: &Control<'_>,
     ) -> Result<Captured, Error> {
         let place = self.repo.files_of(&self.name);
@@ -60,7 +67,16 @@ impl Worktree {
         let skipped = scan.skipped.iter().map(|skipped| (&*skipped.path, skipped.kind));
         let (skipped, skipped_count) = Skipped::list(skipped.chain(lost));
         let (files, bytes) = volume(&manifest.entries);
+        let jvs_root_hash = match schema.era() {
+            Some(_) => {
+                let entries = as_files(manifest.entries.clone());
+                Some(self.repo.old_root_hash(id, schema, &entries, control).map_err(of_tree)?)
+            }
+            None => None,
+        };
         Ok(Captured {
+            schema,
+            jvs_root_hash,
             at,
             engine: copied.engine,
             root_hash: manifest.root_hash().map_err(odd)?,
@@ -105,8 +121,8 @@ impl Captured {
 }
 
 /// How many files these are, and how many bytes.
-pub(super) fn volume(entries: &[Entry]) -> (u64, u64) {
+pub(super) fn volume<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> (u64, u64) {
     let size = |entry: &Entry| if let Kind::File { size, .. } = entry.kind { size } else { 0 };
-    let files = entries.iter().filter(|entry| !matches!(entry.kind, Kind::Dir)).count();
-    (files as u64, entries.iter().map(size).sum())
+    let add = |(files, bytes), entry: &Entry| (files + u64::from(entry.kind != Kind::Dir), bytes + size(entry));
+    entries.into_iter().fold((0, 0), add)
 }

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use jiff::Timestamp;
 use lokt_core::lease::config::WorktreeConfig;
 use lokt_core::name::LockName;
-use lokt_core::snapshot::descriptor::{Descriptor, Schema};
+use lokt_core::snapshot::descriptor::Descriptor;
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::lineage::{Lineage, Node};
 use lokt_core::snapshot::receipt::Receipt;
@@ -153,7 +154,10 @@ impl Repository {
             let mut of = match worktree.read_chain() {
                 Ok(Reading::Born(links)) => worktree.vouched_by(&links),
                 // What can't be read vouches for nothing; its snapshots have receipts.
-                Ok(Reading::Unborn) | Err(_) => Vouched { head: worktree.noted_head(), ..Vouched::default() },
+                Ok(Reading::Unborn) | Err(_) => {
+                    let head = worktree.or_later_of_jvs(worktree.noted_head(), None);
+                    Vouched { head, ..Vouched::default() }
+                }
             };
             // Nobody works there any more.
             of.head = of.head.filter(|_| is_there);
@@ -190,7 +194,7 @@ impl Repository {
             },
         };
         let tree = self.tree_of(id);
-        let is_old = descriptor.schema != Schema::Lokt && has_tree;
+        let is_old = !descriptor.schema.is_ours() && has_tree;
         let is_visible = is_vouched || (is_old && is_file(&tree.join(OLD_MARKER)));
         if !is_visible {
             return Ok(Sight::Nothing);
@@ -199,6 +203,20 @@ impl Repository {
             return Ok(spoiled(&tree, "it is missing"));
         }
         Ok(Sight::Visible(Box::new(descriptor)))
+    }
+
+    /// When `jvs` took a snapshot, if it did and it is visible.
+    pub(crate) fn taken_by_jvs(&self, id: &SnapshotId) -> Option<Timestamp> {
+        match self.sight_of(id, false, self.tree_of(id).is_dir()).ok()? {
+            Sight::Visible(descriptor) if !descriptor.schema.is_ours() => Some(descriptor.created_at),
+            _ => None,
+        }
+    }
+
+    /// When a snapshot was taken, as its descriptor says.
+    pub(crate) fn described_at(&self, id: &SnapshotId) -> Option<Timestamp> {
+        let Ok(Entry::File(content)) = self.disk.read(&descriptor_file(id), BYTES_MAX) else { return None };
+        Descriptor::parse(&content.bytes).ok().map(|descriptor| descriptor.created_at)
     }
 
     fn stored(&self) -> Result<Stored, Error> {

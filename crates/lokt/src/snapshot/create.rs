@@ -5,7 +5,7 @@ use std::io;
 use std::thread;
 
 use lokt_core::lease::state::Head;
-use lokt_core::snapshot::descriptor::{Descriptor, Schema};
+use lokt_core::snapshot::descriptor::Descriptor;
 use lokt_core::snapshot::hash::{BLAKE3, Hash, SHA256};
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::intent::Operation;
@@ -36,6 +36,12 @@ impl Worktree {
         let taken = mandate.during(control.halt, || self.take_snapshot(wish, mandate.token, control));
         let mut warnings = mandate.end();
         let value = taken?;
+        if let Snapshotting::Taken(taken) = &value
+            && let Some(parent) = &taken.descriptor.parent
+            && self.repo.taken_by_jvs(parent).is_some()
+        {
+            warnings.push(format!("it follows snapshot {parent}, which jvs took"));
+        }
         warnings.extend(match &value {
             Snapshotting::Denied(refusal) => self.note_denied("fencing_failed", refusal, ""),
             _ => self.tidy(),
@@ -53,6 +59,7 @@ impl Worktree {
         let _gc = repo.keep_gc_away()?;
         // What is to come back comes first: otherwise the snapshot would be of what was there before.
         self.settle_now()?;
+        let schema = repo.next_schema(&self.config)?;
         let began = repo.machine.now().wall;
         let random = repo.random()?;
         let id = SnapshotId::new(
@@ -61,11 +68,12 @@ impl Worktree {
         );
         repo.make_place(SNAPSHOTS)?;
         repo.make_place(DESCRIPTORS)?;
-        let name = format!("snapshot-{id}");
+        // `jvs gc` keeps what an intent is called after, and knows no other one.
+        let name = if schema.era().is_some() { id.to_string() } else { format!("snapshot-{id}") };
         let plan =
             Plan { operation: Operation::Snapshot, name: &name, snapshot_id: &id, worktree: self.name.as_str(), token };
         let draft = Draft { repo, id: &id, announced: Some(repo.announce_intent(&plan)?) };
-        let captured = match self.capture(&id, wish, control) {
+        let captured = match self.capture(&id, wish, schema, control) {
             Ok(captured) => captured,
             Err(error) => return self.given_up(error, token),
         };
@@ -113,7 +121,7 @@ impl Worktree {
         // From here on it is there, whatever happens to us.
         let announced = draft.published();
         // The link vouches for both until they are durable, so their syncs needn't wait for each other.
-        let note = || self.note_head(&Head::Snapshot(id.clone()), decided.number);
+        let note = || self.note_head(&Head::Snapshot(id.clone()), decided.number, Some(&id));
         let told = thread::scope(|scope| {
             let noting = thread::Builder::new().spawn_scoped(scope, note);
             let receipt = self.write_receipt(&id, &decided.chain, decided.number).and_then(|()| self.sync_receipts());
@@ -167,6 +175,7 @@ impl Worktree {
             consistency: wish.consistency,
             token,
             root_hash: Hash::new(BLAKE3, &captured.root_hash),
+            jvs_root_hash: captured.jvs_root_hash.clone(),
             checksum: Hash::new(SHA256, &[]),
             checksum_valid: false,
             integrity_state: "verified".into(),
@@ -176,7 +185,7 @@ impl Worktree {
             skipped: captured.skipped.clone(),
             skipped_count: captured.skipped_count,
             isolation: self.isolation(),
-            schema: Schema::Lokt,
+            schema: captured.schema,
         }
     }
 }

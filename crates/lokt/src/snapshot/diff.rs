@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
-use lokt_core::snapshot::descriptor::Schema;
 use lokt_core::snapshot::entry::{Entry, Kind};
 use lokt_core::snapshot::hash::{BLAKE3, Hash};
 use lokt_core::snapshot::ignore::Ignore;
@@ -21,7 +21,7 @@ use crate::lease::Worktree;
 use crate::repo::Repository;
 use crate::sys::disk;
 use crate::tree::roots::without_roots;
-use crate::tree::{self, Control, HashOptions, Known, Names, Tree, TreeError};
+use crate::tree::{self, Control, HashOptions, Known, Names, Node, NodeKind, Silent, Tree, TreeError};
 
 /// No manifest is longer: that would be ten million files.
 const MANIFEST_BYTES_MAX: usize = 4 << 30;
@@ -42,6 +42,21 @@ impl Repository {
         Ok(Manifest { entries: without_roots(manifest.entries), ..manifest })
     }
 
+    /// The bytes of a snapshot's files. `jvs` doesn't say how many its own have: they are looked at.
+    pub fn bytes_of(&self, listed: &Listed) -> u64 {
+        if let Some(bytes) = listed.descriptor.bytes {
+            return bytes;
+        }
+        let halt = AtomicBool::new(false);
+        let control = Control::new(&Silent, &halt);
+        let scanned = Tree::open(&self.tree_of(&listed.descriptor.id))
+            .ok()
+            .and_then(|tree| tree::scan(&tree, &Ignore::default(), &control).ok());
+        let nodes = scanned.into_iter().flat_map(|scan| scan.entries);
+        let is_file = |node: &Node| node.kind() == NodeKind::File && node.path != READY;
+        nodes.filter(is_file).map(|node| node.stat.size).sum()
+    }
+
     /// The manifest, if it has one, and it is the one that its description vouches for.
     pub(super) fn stored_manifest(&self, listed: &Listed) -> Result<Option<Manifest>, Error> {
         let path = manifest_file(&listed.descriptor.id);
@@ -51,7 +66,7 @@ impl Repository {
             Error::new(ErrorKind::PayloadMismatch, message)
                 .hint("`lokt snapshot verify --all` says what else is damaged")
         };
-        if listed.descriptor.schema != Schema::Lokt {
+        if !listed.descriptor.schema.is_ours() {
             return Ok(None);
         }
         let content = match self.disk.read(&path, MANIFEST_BYTES_MAX).at("read", &self.path, &path)? {

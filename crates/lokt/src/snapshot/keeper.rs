@@ -35,6 +35,9 @@ impl<'a> Mandate<'a> {
     ) -> Result<Result<Self, Box<LeaseRefusal>>, Error> {
         let nobody = Self { worktree, token: None, kept: None, leased: None };
         if worktree.isolation() == Isolation::Shared {
+            if let Some(refusal) = worktree.held_by_others()? {
+                return Ok(Err(Box::new(refusal)));
+            }
             return Ok(Ok(nobody));
         }
         match acting {

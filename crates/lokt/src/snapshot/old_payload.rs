@@ -1,4 +1,4 @@
-//! The hash over the files of a snapshot that `jvs` made.
+//! The hash over the files of a snapshot that `jvs` made, or has to read.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,9 +8,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use lokt_core::snapshot::descriptor::Descriptor;
+use lokt_core::snapshot::descriptor::Schema;
 use lokt_core::snapshot::entry::{Entry, Kind};
 use lokt_core::snapshot::hash::{Hash, SHA256};
+use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::payload::{Payload, jvs_line, jvs_root_hash};
 use sha2::{Digest as _, Sha256};
 
@@ -21,11 +22,12 @@ impl Repository {
     /// By the recipe of the program that wrote the descriptor.
     pub(super) fn old_root_hash(
         &self,
-        descriptor: &Descriptor,
+        id: &SnapshotId,
+        schema: Schema,
         entries: &[Entry],
         control: &Control<'_>,
     ) -> Result<Hash, TreeError> {
-        let tree = self.tree_of(&descriptor.id);
+        let tree = self.tree_of(id);
         let mut lines = Vec::with_capacity(entries.len());
         for entry in entries {
             let payload = match &entry.kind {
@@ -34,7 +36,7 @@ impl Repository {
                 Kind::File { size, .. } => Payload::File { size: *size, content: sha256(&tree, entry, control)? },
                 Kind::HardLink { .. } => unreachable!("in the store every name is a file"),
             };
-            lines.extend(jvs_line(descriptor.schema, &entry.path, entry.mode, entry.mtime, payload));
+            lines.extend(jvs_line(schema, &entry.path, entry.mode, entry.mtime, payload));
         }
         Ok(Hash::new(SHA256, &jvs_root_hash(lines)))
     }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use lokt_core::lease::state::Head;
 use lokt_core::name::LockName;
-use lokt_core::snapshot::descriptor::Schema;
 use lokt_core::snapshot::id::SnapshotId;
 use lokt_core::snapshot::intent::Operation;
 
@@ -165,7 +164,7 @@ impl Worktree {
                 return Err(Error::new(ErrorKind::Unusable, why).hint(hint));
             }
         };
-        self.note_head(&Head::Snapshot(id.clone()), decided.number)?;
+        self.note_head(&Head::Snapshot(id.clone()), decided.number, None)?;
         self.forget_plan(&restore, decided.number);
         if let Some(first) = left.first() {
             let message =
@@ -316,7 +315,7 @@ impl Repository {
 
     /// One of `jvs` has no manifest with which its files could be compared on the way: all of it is read before.
     fn check_old(&self, listed: &Listed, control: &Control<'_>) -> Result<(), Error> {
-        if listed.descriptor.schema == Schema::Lokt {
+        if listed.descriptor.schema.is_ours() {
             return Ok(());
         }
         let found = self.verify(listed, &Known::default(), control)?.ok_or_else(|| of_tree(TreeError::Halted))?;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use lokt_core::snapshot::descriptor::Schema;
 use lokt_core::snapshot::entry::{Entry, Kind};
 use lokt_core::snapshot::ignore::Ignore;
+use lokt_core::snapshot::payload::READY;
 use lokt_core::snapshot::receipt::Receipt;
 
 use super::answers::{Difference, Listed, Verification};
@@ -51,8 +51,11 @@ impl Repository {
                 return Ok(Some(verification));
             }
         };
-        (verification.files, verification.bytes) = volume(&read.entries);
-        if descriptor.schema == Schema::Lokt {
+        let is_ours = descriptor.schema.is_ours();
+        // The mark of jvs is no file of the user's.
+        let theirs = read.entries.iter().filter(|entry| is_ours || entry.path != READY);
+        (verification.files, verification.bytes) = volume(theirs);
+        if is_ours {
             match self.stored_manifest(listed) {
                 Ok(Some(manifest)) => verification.note(&between(&as_files(manifest.entries), &read.entries)),
                 Ok(None) => {}
@@ -63,7 +66,7 @@ impl Repository {
                 Err(error) => return Err(error),
             }
         } else {
-            match self.old_root_hash(descriptor, &read.entries, control) {
+            match self.old_root_hash(&descriptor.id, descriptor.schema, &read.entries, control) {
                 Ok(hash) if hash == descriptor.root_hash => {}
                 Ok(_) => {
                     verification.payload_hash_valid = false;
@@ -93,7 +96,7 @@ impl Repository {
 }
 
 /// In the store a name is a file, whatever else it is a name of.
-fn as_files(mut entries: Vec<Entry>) -> Vec<Entry> {
+pub(super) fn as_files(mut entries: Vec<Entry>) -> Vec<Entry> {
     let files: BTreeMap<Vec<u8>, Kind> = entries
         .iter()
         .filter(|entry| matches!(entry.kind, Kind::File { .. } | Kind::Symlink { .. }))

@@ -105,7 +105,7 @@ impl Facts<'_> {
     }
 
     fn bytes(&self) -> u64 {
-        self.catalog.snapshots.iter().filter_map(|listed| listed.descriptor.bytes).sum()
+        self.catalog.snapshots.iter().map(|listed| self.repo.bytes_of(listed)).sum()
     }
 
     fn json(&self) -> Answer<'_> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lokt_core::hold::Fence;
 use lokt_core::lease::config::WorktreeConfig;
+use lokt_core::lease::jvs;
 use lokt_core::lease::names::File;
 use lokt_core::lease::record::RECORD_BYTES_MAX;
 use lokt_core::lease::slot::{Slot, Tag};
@@ -16,7 +17,7 @@ use crate::lease::chain::{Links, Reading};
 use crate::lease::fences::FAR_HINT;
 use crate::lease::scene::{Asker, Scene, Standing};
 use crate::lease::sight::Sight;
-use crate::lease::view::View;
+use crate::lease::view::{Board, Foreign, View};
 use crate::lease::{LeasePolicy, Worktree};
 use crate::sys::bell::sleep_on;
 use crate::sys::disk::Entry;
@@ -39,6 +40,8 @@ impl Exam<'_> {
         // A lock without a chain is another tool's.
         let lone = |name: &String| LockName::new(name.strip_suffix(".lock")?).ok();
         let mut worktrees: Vec<LockName> = names.iter().filter_map(|name| chain(name).or_else(|| lone(name))).collect();
+        // Where jvs has its locks.
+        worktrees.extend(self.repo.worktree_names().unwrap_or_default());
         worktrees.sort_unstable();
         worktrees.dedup();
         worktrees.into_iter().flat_map(|name| self.lease(name)).collect()
@@ -61,7 +64,9 @@ impl Exam<'_> {
                 findings.extend(self.damaged(&worktree, &scene));
                 findings.extend(Self::far_fence(&worktree, &scene.links));
                 findings.extend(self.view(&worktree, &scene));
-                findings.extend(self.foreign(&worktree, &scene));
+                for (board, foreign) in scene.foreigners() {
+                    findings.push(self.foreign(&worktree, &scene, board, foreign));
+                }
                 findings.extend(self.ghosts(&worktree, &scene.links));
                 findings.extend(self.pulses(&worktree));
                 findings.extend(self.staging(&worktree, &scene.links));
@@ -72,14 +77,36 @@ impl Exam<'_> {
     }
 
     fn unborn(&self, worktree: &Worktree) -> Option<Finding> {
-        let View::Foreign(foreign) = worktree.read_view("").ok()? else { return None };
+        if let Ok(View::Foreign(foreign)) = worktree.read_view(Board::Jvs, "") {
+            return Some(self.of_jvs(worktree, &foreign));
+        }
+        let View::Foreign(foreign) = worktree.read_view(Board::Record, "").ok()? else { return None };
         let policy = foreign.record.map_or_else(|_| worktree.own_policy(), |record| record.policy.clamped());
         let limit_ms = policy.steal_after_ms();
         let problem = format!(
             "another program's lock of {}; it counts as over {limit_ms} ms after it was last heard of",
             worktree.name
         );
-        Some(Finding::info("foreign_lock", self.at(&worktree.view_file()), problem))
+        Some(Finding::info("foreign_lock", self.at(&worktree.view_file(Board::Record)), problem))
+    }
+
+    /// A lock of jvs where no lease of ours was ever asked for.
+    fn of_jvs(&self, worktree: &Worktree, foreign: &Foreign) -> Finding {
+        let path = self.at(&worktree.view_file(Board::Jvs));
+        let record = match &foreign.record {
+            Ok(record) => record,
+            Err(why) => {
+                let problem = format!("the lock of {} can't be read, and counts: {why}", worktree.name);
+                let repair = format!("`lokt lease break --force --reason TEXT --worktree {}`", worktree.name);
+                return Finding::warn("foreign_lock", path, problem).hint(repair);
+            }
+        };
+        let (until, name) = (record.lease_expires_at, &worktree.name);
+        if jvs::judge(record, &self.repo.machine.now()).is_over() {
+            let problem = format!("the lock of jvs of {name} expired at {until}");
+            return Finding::info("foreign_lock", path, problem).hint("the next `lokt lease acquire` takes its place");
+        }
+        Finding::info("foreign_lock", path, format!("jvs holds {name} until {until}"))
     }
 
     fn damaged(&self, worktree: &Worktree, scene: &Scene) -> Option<Finding> {
@@ -106,33 +133,40 @@ impl Exam<'_> {
             (None, View::Ours(_)) | (Some(_), View::Missing) => true,
             (_, View::Foreign(_) | View::Odd(_)) | (None, View::Missing) => false,
         };
-        if let View::Odd(what) = &scene.view {
-            let repair = format!("`lokt lease break --force --reason TEXT --worktree {}`", worktree.name);
-            let finding = Finding::error("E_CORRUPT", self.at(&worktree.view_file()), what.clone());
-            return Some(finding.hint(repair));
+        for (board, view) in scene.views() {
+            if let View::Odd(what) = view {
+                let repair = format!("`lokt lease break --force --reason TEXT --worktree {}`", worktree.name);
+                let finding = Finding::error("E_CORRUPT", self.at(&worktree.view_file(board)), what.clone());
+                return Some(finding.hint(repair));
+            }
         }
         if !stale(scene.links.tag(), &scene.view) {
             return None;
         }
         let _ = sleep_on(&[], MOMENT);
         let Ok(Reading::Born(now)) = worktree.read_chain() else { return None };
-        let view = worktree.read_view(&now.base.chain).ok()?;
+        let view = worktree.read_view(Board::Record, &now.base.chain).ok()?;
         if view != scene.view || now.tag() != scene.links.tag() || !stale(now.tag(), &view) {
             return None;
         }
         let says = if matches!(view, View::Missing) { "is missing" } else { "is old" };
         let problem = format!("the lock file of {} {says}: other tools don't see its lease as it is", worktree.name);
-        let finding = Finding::warn("stale_view", self.at(&worktree.view_file()), problem);
+        let finding = Finding::warn("stale_view", self.at(&worktree.view_file(Board::Record)), problem);
         self.mend(finding.mendable("make it say what the lease's chain says"), || {
             worktree.settle_view()?;
             worktree.sync_locks().map(|()| true)
         })
     }
 
-    fn foreign(&self, worktree: &Worktree, scene: &Scene) -> Option<Finding> {
-        let View::Foreign(foreign) = &scene.view else { return None };
-        let path = self.at(&worktree.view_file());
+    fn foreign(&self, worktree: &Worktree, scene: &Scene, board: Board, foreign: &Foreign) -> Finding {
+        if board == Board::Jvs && scene.standing.is_over() {
+            return self.of_jvs(worktree, foreign);
+        }
+        let path = self.at(&worktree.view_file(board));
         let what = match &foreign.record {
+            Ok(record) if board == Board::Jvs => {
+                format!("the lock of jvs of {}, until {}", worktree.name, record.lease_expires_at)
+            }
             Ok(record) => format!("another program's lock of {}, held by {}", worktree.name, record.holder_id),
             Err(why) => format!("a lock file of {} that can't be read ({why})", worktree.name),
         };
@@ -141,18 +175,16 @@ impl Exam<'_> {
             Standing::Unreadable { foreign: true, retry_after_ms, .. } => Some(*retry_after_ms),
             _ => {
                 let problem = format!("{what}, in the place of that of a lease of ours");
-                return Some(
-                    Finding::warn("foreign_lock", path, problem).hint("that program may think that it holds it"),
-                );
+                return Finding::warn("foreign_lock", path, problem).hint("that program may think that it holds it");
             }
         };
         if scene.standing.is_over() {
             let finding = Finding::info("foreign_lock", path, format!("{what}, is over"));
-            return Some(finding.hint("the next `lokt lease acquire` takes its place"));
+            return finding.hint("the next `lokt lease acquire` takes its place");
         }
         let left = left_ms.map_or_else(String::new, |ms| format!(" in {} ms, if nothing is heard of it", ms.max(1)));
         let finding = Finding::info("foreign_lock", path, format!("{what}; it counts as over{left}"));
-        Some(finding.hint("wait for it, or `lokt lease break --force --reason TEXT`"))
+        finding.hint("wait for it, or `lokt lease break --force --reason TEXT`")
     }
 
     /// Links of an earlier life of the chain, below the first number of this one: nobody looks there, and whoever was stopped before it

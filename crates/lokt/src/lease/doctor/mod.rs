@@ -75,7 +75,7 @@ pub fn examine(dir: &Path, me: &Identity, fix: bool) -> Result<Option<Checkup>, 
 pub fn examine_one(repo: &Repository, fix: bool) -> Checkup {
     let exam = Exam { repo, fix, clock: repo.disk.file_clock().ok().flatten() };
     let checks = vec![
-        Check { name: "repository", findings: exam.configuration().into_iter().collect() },
+        Check { name: "repository", findings: exam.configuration().into_iter().chain(exam.format()).collect() },
         Check { name: "worktrees", findings: exam.worktrees() },
         Check { name: "leases", findings: exam.leases() },
         Check { name: "snapshots", findings: exam.snapshots() },
@@ -104,6 +104,31 @@ impl Exam<'_> {
         let error = self.repo.policy().err()?;
         let finding = Finding::error("E_CORRUPT", self.at("config.json"), error.to_string());
         Some(finding.hint(error.next_step().unwrap_or_default()))
+    }
+
+    /// Snapshots that `jvs` can't read, in a repository that it may use: it deletes what it finds no way to.
+    fn format(&self) -> Option<Finding> {
+        if !self.repo.is_read_by_jvs() {
+            return None;
+        }
+        let words = self.repo.words().ok()?;
+        let first = words.ours.first()?;
+        let path = self.at("format_version");
+        let count = words.ours.len();
+        if words.theirs == 0 {
+            let problem = format!(
+                "an earlier lokt made this repository with a format that jvs takes for its own; `jvs gc` would delete snapshots \
+                 of it ({count}, the first is {first})"
+            );
+            let finding = Finding::warn("old_format", path, problem).mendable("give it the format that jvs refuses");
+            return self.mend(finding, || self.repo.get_own_format());
+        }
+        let problem = format!(
+            "{count} of the snapshots here (the first is {first}) are described in words that jvs can't read, and jvs has snapshots \
+             here, too: `jvs gc` deletes what it finds no way to"
+        );
+        let hint = "don't run `jvs gc` here; to keep jvs out for good, write 2 into that file: lokt reads all of them";
+        Some(Finding::warn("mixed_descriptors", path, problem).hint(hint))
     }
 
     /// Repairs, if that is asked for. `Ok(false)`: when it was looked at again, it was no longer so.
