@@ -21,7 +21,7 @@ use crate::store::seat::Seat;
 use crate::store::slot::Stored;
 use crate::sys::bell::Bell;
 use crate::sys::spawn::Record;
-use crate::wait::{Patience, Timeout};
+use crate::wait::Patience;
 
 /// One hold of ours, with its pulse.
 pub(crate) struct Grasp {

@@ -114,8 +114,8 @@ pub struct Finished {
 #[derive(Debug)]
 struct AfterStart(io::Error);
 
-impl std::fmt::Display for AfterStart {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for AfterStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
