@@ -11,7 +11,7 @@ use crate::report::Failure;
 /// `--root`, of every command that uses a lock root.
 #[derive(clap::Args, Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct RootArg {
-    /// Use the lock root in this directory, whatever LOKT_ROOT and the current directory say
+    /// Use the lock root in this directory, not the one that would be found
     #[arg(long = "root", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) root: Option<PathBuf>,
 }

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use crate::common::{Root, Running, eventually, names_in, pid_of};
+use crate::common::{Call, Root, Running, eventually, names_in, now, pid_of};
 
 /// Starts a command that waits for `name`, and waits until it does.
 fn waiter(root: &Root, owner: &str, name: &str, words: &str) -> Running {
@@ -38,21 +37,17 @@ fn a_waiter_joins_the_root_that_a_newcomer_made_and_keeps_its_timeout() {
     let (root, other) = (Root::new(), Root::new());
     root.run("holder", "lock x").exits(0, "it is free");
     other.run("newcomer", "lock x").exits(0, "it is free");
-    let began = Instant::now();
+    let began = now();
     let waits = waiter(&root, "waiter", "x", "guard x --timeout 8s -- true");
     kill_process(pid_of(waits.pid()), Signal::STOP).expect("it is ours");
     delete(&root.path());
-    fs::rename(other.path(), root.path()).or_else(|_| copy(&other.path(), &root.path())).expect("temp is writable");
+    Call::new("mv").args([other.path(), root.path()]).run().exits(0, "a temp directory is writable");
     kill_process(pid_of(waits.pid()), Signal::CONT).expect("it is ours");
     eventually("it waits in the new root", || !names_in(&root.path().join("state/line/x")).is_empty());
     let said = waits.wait().exits(2, "the newcomer holds it");
     said.notes("newcomer", "it says who");
-    assert!(began.elapsed() >= Duration::from_secs(7), "it waited as long as it was told to");
+    assert!(now().duration_since(began).as_secs() >= 7, "it waited as long as it was told to");
     assert_eq!(root.record("x")["owner"], "newcomer", "one-holder: nothing was taken away");
-}
-
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    std::process::Command::new("cp").arg("-a").args([from, to]).status().map(|_| ())
 }
 
 #[test]

@@ -184,18 +184,19 @@ impl Lokt {
         Self { root: root.to_owned(), disk, machine, me, patience: PATIENCE, is_new: false, program: None }
     }
 
-    /// Goes on in another root of the same name, if this one was deleted or moved away since it was opened: in one that somebody made, or in
-    /// a new one, with a sentence about that. `None`: it is still there.
-    pub(crate) fn remake_root(&self) -> io::Result<Option<Option<String>>> {
-        if self.disk.is_current()? {
-            return Ok(None);
-        }
+    /// Was the root deleted or moved away since it was opened?
+    pub(crate) fn lost_root(&self) -> bool {
+        self.disk.is_current().is_ok_and(|current| !current)
+    }
+
+    /// Goes on in the root that has the name now: in one that another process made, or in a new one, with a sentence about that.
+    pub(crate) fn remake_root(&self) -> io::Result<Option<String>> {
         let made = self.disk.remake()?;
         if made {
             keep_out_of_commits(&self.root, &*self.disk);
         }
         let said = || format!("the lock root {} was deleted during the wait; created it again", self.root.display());
-        Ok(Some(made.then(said)))
+        Ok(made.then(said))
     }
 
     /// Was the root made just now? Then nobody else uses it yet.

@@ -141,12 +141,12 @@ impl Surroundings {
             // All worktrees of a git repository share a root, also one that was put into a lokt repository elsewhere.
             (_, git) => git.as_deref().and_then(|git| lokt_repository(&tidy(git))),
         };
-        let Some(mut top) = top else { return git.map(Found::in_git) };
+        let Some(mut top) = top else { return git.as_deref().map(Found::in_git) };
         for _ in 0..NESTED_MAX {
             let Some(git) = self.git_upwards(&top) else { break };
             match lokt_repository(&tidy(&git)) {
                 Some(outer) if outer != top => top = outer,
-                _ => return Some(Found::in_git(git)),
+                _ => return Some(Found::in_git(&git)),
             }
         }
         Some(Found { path: top.join(JVS).join(LOKT), method: Method::LoktRepository })
@@ -262,7 +262,7 @@ impl Surroundings {
     /// The roots in use that commands would no longer find if the current directory became a lokt repository.
     pub fn replaced_by_repository(&self) -> Vec<PathBuf> {
         let bare = Self { home: self.home.clone(), ..Self::at(&self.cwd) };
-        let next = bare.git_upwards(&self.cwd).map_or_else(|| self.cwd.join(JVS), |git| git).join(LOKT);
+        let next = bare.git_upwards(&self.cwd).unwrap_or_else(|| self.cwd.join(JVS)).join(LOKT);
         let now = std::iter::once(bare.find_root().path);
         let mut seen = BTreeSet::from([tidy(&next)]);
         now.chain(roots_below(&self.cwd, &[".lokt", ".git/lokt"]))
@@ -276,7 +276,7 @@ impl Surroundings {
 }
 
 impl Found {
-    fn in_git(common: PathBuf) -> Self {
+    fn in_git(common: &Path) -> Self {
         Self { path: common.join(LOKT), method: Method::Git }
     }
 }
@@ -440,12 +440,12 @@ mod tests {
         assert_eq!(at(&top).find_root(), jvs, "everywhere in it");
         repository(&top.join(".git"));
         for from in [&deep, &top] {
-            assert_eq!(at(from).find_root(), Found::in_git(top.join(".git")), "git at its top is as far outside");
+            assert_eq!(at(from).find_root(), Found::in_git(&top.join(".git")), "git at its top is as far outside");
         }
         fs::remove_dir_all(top.join(".git")).expect("temp");
         repository(&dir.join("outer/.git"));
         for from in [&deep, &top] {
-            assert_eq!(at(from).find_root(), Found::in_git(dir.join("outer/.git")), "git is around it");
+            assert_eq!(at(from).find_root(), Found::in_git(&dir.join("outer/.git")), "git is around it");
         }
     }
 
@@ -469,7 +469,7 @@ mod tests {
         let sub = dir.path().join("sub");
         create_dir_all(&sub).expect("temp");
         repository(&dir.path().join(".git"));
-        let expected = Found::in_git(dir.path().join(".git"));
+        let expected = Found::in_git(&dir.path().join(".git"));
         for value in [".", ".git", "/nonexistent", ""] {
             assert_eq!(
                 Surroundings { git_dir: Some(value.into()), ..at(&sub) }.find_root(),

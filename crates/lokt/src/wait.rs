@@ -170,13 +170,12 @@ impl Lokt {
                 // Who waits goes on waiting: a busy root is nothing but another reason to.
                 Err(error) if ask.waits && error.kind() == ErrorKind::Busy => self.pause(&clock, patience),
                 // A root that was deleted holds nobody up: the wait goes on in the one that has its name next.
-                Err(error) if ask.waits && error.kind() == ErrorKind::Io => match self.remake_root() {
-                    Ok(Some(made)) => {
+                Err(error) if ask.waits && error.kind() == ErrorKind::Io && self.lost_root() => {
+                    self.remake_root().map_err(|_| error).map(|made| {
                         warnings.extend(made);
-                        Ok(Woken::Look)
-                    }
-                    Ok(None) | Err(_) => Err(error),
-                },
+                        Woken::Look
+                    })
+                }
                 Err(error) => Err(error),
             };
             match woken {

@@ -193,7 +193,7 @@ impl Ownership {
         }
         // The umask may have taken our own bits away.
         let mode = fstat(fd)?.st_mode & 0o7777;
-        if mode & 0o600 != 0o600 { fchmod(fd, Mode::from_raw_mode(mode | 0o600)) } else { Ok(()) }
+        if mode & 0o600 == 0o600 { Ok(()) } else { fchmod(fd, Mode::from_raw_mode(mode | 0o600)) }
     }
 }
 
