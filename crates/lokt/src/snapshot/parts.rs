@@ -49,7 +49,7 @@ impl Worktree {
         payload::make(&path).at("make", &path, "")?;
         let tree = path.join(TREE);
         let planned = payload::move_new(new, &tree).at("move", new, "").and_then(|()| {
-            let parts = self.plan_parts(&tree, &place, anchors)?;
+            let parts = plan_parts(&tree, &place, anchors)?;
             let ino = inode(&path)?.unwrap_or(0);
             let plan = path.join(PLAN);
             payload::write_new(&plan, &Exchange { ino, parts }.to_bytes()).at("write", &plan, "")?;
@@ -62,104 +62,46 @@ impl Worktree {
         Ok(Wrapped { name, path })
     }
 
-    /// What is exchanged. In the new tree the directories are made that stay in the old one.
-    fn plan_parts(&self, tree: &Path, place: &Path, anchors: &[Vec<u8>]) -> Result<Vec<Part>, Error> {
-        let ignore = ignored_in(place).at("read what is ignored in", place, "")?;
-        let mut parts = Vec::new();
-        for dir in spine(anchors) {
-            let (from, into) = (below(place, dir), below(tree, dir));
-            may_write(&from).at("replace", &from, "").map_err(|error| error.hint("nothing was changed"))?;
-            match look(&into).at("look at", &into, "")? {
-                None => drop(payload::make(&into).at("make", &into, "")?),
-                Some(found) if found.is_dir => payload::make_writable(&into).at("write to", &into, "")?,
-                Some(_) => {
-                    return Err(in_the_way(
-                        &from,
-                        "something in it must not move, and the snapshot has no directory there",
-                    ));
-                }
-            }
-            let mut names: BTreeMap<Vec<u8>, [bool; 2]> = BTreeMap::new();
-            for (at, dir) in [&from, &into].into_iter().enumerate() {
-                for name in payload::names(dir).at("list", dir, "")? {
-                    names.entry(name).or_default()[at] = true;
-                }
-            }
-            for (name, [is_old, is_new]) in names {
-                let path = if dir.is_empty() { name } else { [dir, b"/", &name].concat() };
-                if anchors.binary_search(&path).is_ok() {
-                    if is_new {
-                        return Err(in_the_way(
-                            &below(place, &path),
-                            "it must not move, and the snapshot has something there",
-                        ));
-                    }
-                    continue;
-                }
-                if anchors.iter().any(|anchor| is_above(&path, anchor)) {
-                    continue;
-                }
-                let [old, new] = [(is_old, place), (is_new, tree)].map(|(is_there, top)| {
-                    let path = below(top, &path);
-                    let found = if is_there { look(&path) } else { Ok(None) };
-                    found.at("look at", &path, "").map(|found| (path, found))
-                });
-                let ((old_path, old), (new_path, new)) = (old?, new?);
-                let is_kept = old.is_some_and(|old| ignore.hides(&path, old.is_dir));
-                if new.is_none() && (is_kept || old.is_none()) {
-                    continue;
-                }
-                for (path, found) in [(&old_path, old), (&new_path, new)] {
-                    // The `..` of a directory changes with its place.
-                    if found.is_some_and(|found| found.is_dir) {
-                        may_write(path).at("move", path, "").map_err(|error| error.hint("nothing was changed"))?;
-                    }
-                }
-                parts.push(Part { path, new: new.map(|new| new.id.1), old: old.map(|old| old.id.1) });
-            }
-        }
-        Ok(parts)
-    }
-
     /// Sees to it that a restore in parts that was decided is done.
     pub(super) fn finish_parts(&self, restore: &Restore, number: u64) -> Result<Swapped, Error> {
         let wrapper = self.wrapper(&restore.tree);
-        let mut plan = None;
+        let (tree, place) = (wrapper.join(TREE), self.repo.files_of(&self.name));
+        // Another process may finish it at any moment, and remove the plan: then the head is noted by the time that the next look sees.
         for _ in 0..LOOKS {
             if self.was_done(restore, number) {
                 return Ok(Swapped::done(None));
             }
-            plan = read_plan(&wrapper)?;
-            if plan.is_some() {
-                break;
+            let Some(plan) = read_plan(&wrapper)? else { continue };
+            match inode(&wrapper)? {
+                None => continue,
+                Some(ino) if ino == plan.ino => {}
+                Some(_) => return Ok(Swapped::Undone("the lokt repository was copied before it was done".into())),
             }
-        }
-        let Some(plan) = plan else { return Ok(Swapped::Undone("its tree is gone".into())) };
-        let (tree, place) = (wrapper.join(TREE), self.repo.files_of(&self.name));
-        // The last step before it is noted where the worktree is.
-        if inode(&tree)?.is_none() {
-            return Ok(Swapped::done(None));
-        }
-        if inode(&wrapper)? != Some(plan.ino) {
-            return Ok(Swapped::Undone("the lokt repository was copied before it was done".into()));
-        }
-        let parted = Parted { worktree: self, tree: &tree, place: &place };
-        let mut left = Vec::new();
-        for (at, part) in plan.parts.iter().enumerate() {
-            if !parted.bring(at, part)? {
-                left.push(String::from_utf8_lossy(&part.path).into_owned());
+            // The last step before it is noted where the worktree is.
+            if inode(&tree)?.is_none() {
+                return Ok(Swapped::done(None));
             }
+            let parted = Parted { worktree: self, tree: &tree, place: &place };
+            let mut left = Vec::new();
+            for (at, part) in plan.parts.iter().enumerate() {
+                if !parted.bring(at, part)? {
+                    left.push(String::from_utf8_lossy(&part.path).into_owned());
+                }
+            }
+            if !left.is_empty() && inode(&tree)?.is_none() {
+                continue;
+            }
+            parted.sync(&plan.parts)?;
+            match carry_ignored(&tree, &place) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                done => done.at("keep what is ignored in", &tree, "")?,
+            }
+            return match self.repo.throw_away_tree(&tree, &format!("restored-{}", self.name)) {
+                Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => Ok(Swapped::done(None)),
+                done => Ok(Swapped::Done { old_tree: Some(done?), left }),
+            };
         }
-        parted.sync(&plan.parts)?;
-        match carry_ignored(&tree, &place) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            done => done.at("keep what is ignored in", &tree, "")?,
-        }
-        match self.repo.throw_away_tree(&tree, &format!("restored-{}", self.name)) {
-            // Another process was faster.
-            Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => Ok(Swapped::done(None)),
-            done => Ok(Swapped::Done { old_tree: Some(done?), left }),
-        }
+        Ok(Swapped::Undone("its tree is gone".into()))
     }
 
     /// Removes the plan of a restore that is done, once the worktree's configuration says so: until then only the plan does.
@@ -183,6 +125,65 @@ impl Worktree {
         let nonce = tree.rsplit('.').next().unwrap_or_default();
         self.restores().join(format!("{tree}.{nonce}"))
     }
+}
+
+/// What is exchanged. In the new tree the directories are made that stay in the old one.
+fn plan_parts(tree: &Path, place: &Path, anchors: &[Vec<u8>]) -> Result<Vec<Part>, Error> {
+    let ignore = ignored_in(place).at("read what is ignored in", place, "")?;
+    let mut parts = Vec::new();
+    for dir in spine(anchors) {
+        let (from, into) = (below(place, dir), below(tree, dir));
+        may_write(&from).at("replace", &from, "").map_err(|error| error.hint("nothing was changed"))?;
+        match look(&into).at("look at", &into, "")? {
+            None => drop(payload::make(&into).at("make", &into, "")?),
+            Some(found) if found.is_dir => payload::make_writable(&into).at("write to", &into, "")?,
+            Some(_) => {
+                return Err(in_the_way(
+                    &from,
+                    "something in it must not move, and the snapshot has no directory there",
+                ));
+            }
+        }
+        let mut names: BTreeMap<Vec<u8>, [bool; 2]> = BTreeMap::new();
+        for (at, dir) in [&from, &into].into_iter().enumerate() {
+            for name in payload::names(dir).at("list", dir, "")? {
+                names.entry(name).or_default()[at] = true;
+            }
+        }
+        for (name, [is_old, is_new]) in names {
+            let path = if dir.is_empty() { name } else { [dir, b"/", &name].concat() };
+            if anchors.binary_search(&path).is_ok() {
+                if is_new {
+                    return Err(in_the_way(
+                        &below(place, &path),
+                        "it must not move, and the snapshot has something there",
+                    ));
+                }
+                continue;
+            }
+            if anchors.iter().any(|anchor| is_above(&path, anchor)) {
+                continue;
+            }
+            let [old, new] = [(is_old, place), (is_new, tree)].map(|(is_there, top)| {
+                let path = below(top, &path);
+                let found = if is_there { look(&path) } else { Ok(None) };
+                found.at("look at", &path, "").map(|found| (path, found))
+            });
+            let ((old_path, old), (new_path, new)) = (old?, new?);
+            let is_kept = old.is_some_and(|old| ignore.hides(&path, old.is_dir));
+            if new.is_none() && (is_kept || old.is_none()) {
+                continue;
+            }
+            for (path, found) in [(&old_path, old), (&new_path, new)] {
+                // The `..` of a directory changes with its place.
+                if found.is_some_and(|found| found.is_dir) {
+                    may_write(path).at("move", path, "").map_err(|error| error.hint("nothing was changed"))?;
+                }
+            }
+            parts.push(Part { path, new: new.map(|new| new.id.1), old: old.map(|old| old.id.1) });
+        }
+    }
+    Ok(parts)
 }
 
 /// A tree that takes the place of another in parts.

@@ -44,7 +44,7 @@ pub(crate) fn is_git_dir(dir: BorrowedFd<'_>) -> bool {
 pub(crate) fn looks_like_root(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
     let below = |path: &&str| has(dir, &[name, b"/", path.as_bytes()].concat());
     // Most directories end here, with one question to the kernel.
-    below(&"state") && COUNTERS.iter().any(|path| below(&path)) && PLACES.iter().any(|path| below(&path))
+    below(&"state") && COUNTERS.iter().any(below) && PLACES.iter().any(below)
 }
 
 fn has(dir: BorrowedFd<'_>, path: &[u8]) -> bool {
@@ -100,7 +100,8 @@ pub(crate) fn without_roots(entries: Vec<Entry>) -> Vec<Entry> {
 
 /// The same entries without those for which `is_out` is true. If a file has names on both sides, the first that stays is the file.
 pub(crate) fn without(entries: Vec<Entry>, is_out: impl Fn(&[u8]) -> bool) -> Vec<Entry> {
-    let (mut gone, mut first_names): (HashMap<Vec<u8>, Kind>, HashMap<Vec<u8>, Vec<u8>>) = Default::default();
+    let mut gone: HashMap<Vec<u8>, Kind> = HashMap::new();
+    let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let mut kept = Vec::with_capacity(entries.len());
     for mut entry in entries {
         if is_out(&entry.path) {
