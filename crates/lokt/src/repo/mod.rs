@@ -118,7 +118,8 @@ impl Repository {
         machine: Arc<dyn Machine>,
         me: Identity,
     ) -> Result<Self, Error> {
-        let format = facts::format(&*disk, &top.join(JVS))?;
+        // Whoever founds it, or works in it, is told what is wrong with it.
+        let format = facts::format(&*disk, &top.join(JVS)).unwrap_or_default();
         Self::with(top, Disks { jvs: disk, audit: Ok(audit), format }, machine, me)
     }
 
