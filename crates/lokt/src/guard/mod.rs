@@ -124,7 +124,7 @@ impl std::error::Error for AfterStart {}
 
 /// Had the command been started when this error of running it came up?
 pub fn had_started(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<AfterStart>())
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<AfterStart>)
 }
 
 /// Drives a command that was started to its end.
