@@ -64,7 +64,7 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Timeout, String> {
             "--timeout can't be negative (e.g., 5s, 1m, 0 to try once, never)".to_owned()
         }
         duration::BadDuration::Syntax => format!("{bad}; or `never`"),
-        _ => bad.to_string(),
+        duration::BadDuration::TooLong => bad.to_string(),
     })
 }
 

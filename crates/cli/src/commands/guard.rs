@@ -27,6 +27,7 @@ use crate::show::{age, clean, holder_line, owner_at, quoted};
 
 /// Run a command under a lock, and give the lock back when it ends
 #[derive(clap::Parser, Debug, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(
     after_help = "The command gets LOKT_NAME, LOKT_LOCK_ID, LOKT_FENCING_TOKEN and LOKT_HOLDS in its environment. \
     Several names are taken all or none. The exit code is the command's."
@@ -155,6 +156,7 @@ fn duration_after_wait(words: &[OsString]) -> Option<&str> {
     (has_unit && duration::parse(after).is_ok()).then_some(after)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as every command answers")]
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     Ok(Runner::run(args.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
 }

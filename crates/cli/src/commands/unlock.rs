@@ -14,6 +14,7 @@ use crate::show::{clean, if_certain, moved_aside, owner_at, pid_of, quoted};
 
 /// End one's own lock
 #[derive(clap::Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(
     override_usage = "lokt unlock [--force | --break-stale] [--lock-id ID] [--token N] [--root DIR] [-q] [--json] NAME
        lokt unlock --owner OWNER [--force] [--root DIR] [-q] [--json]

@@ -63,6 +63,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as every command answers")]
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     Ok(Runner::run(args.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
 }

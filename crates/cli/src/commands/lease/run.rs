@@ -64,6 +64,7 @@ impl From<WhenLost> for OnLost {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as every command answers")]
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     Ok(Runner::run(args.wish.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
 }
