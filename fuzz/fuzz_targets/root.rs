@@ -67,7 +67,7 @@ fuzz_target!(|bytes: &[u8]| {
 /// Whatever only looks.
 fn looks(lokt: &Lokt, name: &LockName) {
     let _ = (lokt.outlook(name), lokt.entry(name), lokt.queue(name), lokt.known_names(), lokt.exists(name));
-    let _ = (lokt.frozen(name), lokt.still_held(name), lokt.check_token(name, 7));
+    let _ = (lokt.frozen(name), lokt.still_held(name), lokt.check_token(name, 7_u64));
     let _ = lokt.history(&mut |_| ControlFlow::Continue(()));
 }
 

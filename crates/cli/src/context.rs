@@ -61,7 +61,7 @@ impl Context {
         given: Option<Presented>,
         lokt: Option<&Lokt>,
     ) -> Result<Vec<Claimed>, Failure> {
-        let Some(name) = name else { return innermost(given) };
+        let Some(name) = name else { return innermost(given.as_ref()) };
         let name = lock_name(name)?;
         let presented = match given {
             Some(given) => Some(given),
@@ -196,7 +196,7 @@ pub(crate) struct Claimed {
 }
 
 /// The names of the guard that we run under, with their tokens and the holds for which those were issued.
-fn innermost(given: Option<Presented>) -> Result<Vec<Claimed>, Failure> {
+fn innermost(given: Option<&Presented>) -> Result<Vec<Claimed>, Failure> {
     let none = || {
         Failure::usage("no lock is named, and this doesn't run inside `lokt guard`")
             .hint("name a lock and its token, as in `lokt fence check NAME --token TOKEN`")
@@ -207,7 +207,7 @@ fn innermost(given: Option<Presented>) -> Result<Vec<Claimed>, Failure> {
     let lock_ids = text("LOKT_LOCK_ID").unwrap_or_default();
     let mut lock_ids = lock_ids.split(',').map(LockId::from_text);
     let names: Vec<LockName> = names.split(',').map(lock_name).collect::<Result<_, _>>()?;
-    if let (Some(_), true) = (&given, names.len() > 1) {
+    if let (Some(_), true) = (given, names.len() > 1) {
         return Err(Failure::usage("one token, but the guard holds several locks").hint("name the lock, too"));
     }
     let mut handed_down = || Presented {
@@ -215,7 +215,7 @@ fn innermost(given: Option<Presented>) -> Result<Vec<Claimed>, Failure> {
         // Without one the token belongs to no hold, so it opens none.
         lock_id: Some(lock_ids.next().unwrap_or_default()),
     };
-    let presented = |name| Claimed { name, presented: given.clone().unwrap_or_else(&mut handed_down) };
+    let presented = |name| Claimed { name, presented: given.cloned().unwrap_or_else(&mut handed_down) };
     Ok(names.into_iter().map(presented).collect())
 }
 

@@ -560,7 +560,7 @@ fn advice(name: &str, entry: &Entry, outlook: &Outlook) -> Vec<String> {
                         format!("then it lasts until {ends} and you unlock it")
                     };
                     let join = format!("lokt lock {name}  (joins it: {lasts})");
-                    Vec::from_iter([Some(join), unlock].into_iter().flatten())
+                    [Some(join), unlock].into_iter().flatten().collect()
                 }
                 _ => vec![
                     format!("lokt lock {name}{}  (refreshes it)", ttl_again(&holder.hold)),
