@@ -6,7 +6,7 @@
 Each row runs its candidates one after the other, round after round, so that a noisy moment hits all of them; the figure is the
 ratio of medians. Files are made below the current directory's file system (or --dir).
 """
-import argparse, fcntl, glob, os, resource, shutil, statistics, sys, tempfile, time
+import argparse, fcntl, glob, hashlib, json, os, resource, shutil, statistics, sys, tempfile, time
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--dir", default=".", help="where to make the files (the disk that is measured)")
@@ -26,7 +26,8 @@ def built(name):
     return max(found, key=os.path.getmtime)
 
 
-lokt, read_all, flock = built("lokt"), built("read_all"), shutil.which("flock")
+lokt, read_all, native_append = built("lokt"), built("read_all"), built("native_append")
+flock = shutil.which("flock")
 true, sleep = shutil.which("true"), shutil.which("sleep")
 work = tempfile.mkdtemp(prefix="lokt-bench-", dir=os.path.abspath(options.dir))
 env = {"PATH": os.environ["PATH"], "LOKT_ROOT": f"{work}/root", "LOKT_OWNER": "bench"}
@@ -134,6 +135,32 @@ def ledger_of(count):
     run(lokt, "claim", "take", "first", "-d", f"{work}/long")
 
 
+def native_ledger(where, count):
+    """A proof as the native program makes it: half of its events make nodes, the others claim and release them."""
+    for name in ("ledger", "nodes"):
+        os.makedirs(f"{work}/{where}/{name}")
+    open(f"{work}/{where}/meta.json", "w").write('{"version": "1.0"}')
+    time_text = "2026-01-01T00:00:00Z"
+    for n in range(1, count + 1):
+        if n == 1:
+            event = {"type": "proof_initialized", "timestamp": time_text, "conjecture": "c", "author": "a"}
+        elif n <= count // 2:
+            statement = f"what is to be shown here, in a sentence of a usual length: {n}"
+            content = f"type:claim|statement:{statement}|inference:assumption"
+            event = {"type": "node_created", "timestamp": time_text, "node": {
+                "id": "1" if n == 2 else f"1.{n - 2}", "type": "claim", "statement": statement, "inference": "assumption",
+                "workflow_state": "available", "epistemic_state": "pending", "taint_state": "unresolved",
+                "content_hash": hashlib.sha256(content.encode()).hexdigest(), "created": time_text}}
+        else:
+            node = (n - count // 2 - 1) // 2 + 1
+            event = {"type": "nodes_released", "timestamp": time_text, "node_ids": [f"1.{node}"]}
+            if (n - count // 2) % 2:
+                event |= {"type": "nodes_claimed", "owner": "a", "timeout": time_text}
+        with open(f"{work}/{where}/ledger/{n:06}.json", "w") as file:
+            json.dump(event, file, separators=(",", ":"))
+    return f"{work}/{where}"
+
+
 rows, over = [], []
 try:
     m = medians(options.rounds, guard=guard, leased=lambda: guard("--ttl", "5m"),
@@ -175,6 +202,12 @@ try:
     m = medians(max(20, options.rounds // 3), take=lambda: run(lokt, "claim", "take", f"n{next(nodes)}", "-d", f"{work}/long"),
                 version=lambda: run(lokt, "version"))
     over.append((f"`lokt claim take`, {options.events} events, warm cache", m["take"] - m["version"], 20_000))
+
+    ours, floor = native_ledger("ours", 1_000), native_ledger("floor", 1_000)
+    event = '{"type":"nodes_released","timestamp":"2026-01-01T00:00:00Z","node_ids":[]}'
+    m = medians(options.rounds, lokt=lambda: run(lokt, "ledger", "append", "-d", ours, event),
+                floor=lambda: run(native_append, f"{floor}/ledger", event))
+    rows.append(("`lokt ledger append` of a native type, 1,000 events", m["lokt"], "the system calls of the native program", m["floor"], 1.0))
 
     run(lokt, "lock", "n0")
     record = open(f"{work}/root/locks/n0.json").read()

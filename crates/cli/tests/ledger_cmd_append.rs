@@ -152,10 +152,7 @@ fn append_if_sequence_loses_with_75_and_both_numbers() {
     let book = Book::with(2);
     let call = |words: &[&str]| book.lokt("a").args(["ledger", "append", r#"{"type":"x"}"#]).args(words).run();
     let said = call(&["--expect-seq", "1"]).exits(75, "somebody was faster");
-    said.notes(
-        "error: expected sequence 1, but the ledger is at 2\n",
-        "the text that is documented",
-    );
+    said.notes("error: expected sequence 1, but the ledger is at 2\n", "the text that is documented");
     let said = call(&["--expect-seq", "3", "--json"]).exits(75, "nobody was that fast");
     assert_eq!(said.failure(), "E_SEQUENCE_MISMATCH");
     assert_eq!((&said.json()["expected"], &said.json()["head"]), (&json!(3), &json!(2)), "both numbers{said}");

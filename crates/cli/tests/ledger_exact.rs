@@ -1,5 +1,7 @@
 //! What is told about an event is exactly what is there: numbers as they are written, digests that fit, and who was faster.
 
+use std::fs;
+
 use serde_json::json;
 
 use crate::common::ledgers::Book;
@@ -27,6 +29,25 @@ fn the_loser_of_a_race_is_told_that_it_lost_whatever_its_event_is() {
     let said = append("b", &["--expect-seq", "5"]).exits(64, "it knows what is there, and the event doesn't fit that");
     assert_eq!(said.failure(), "E_BAD_EVENT", "{said}");
     assert_eq!(book.numbers(), [1, 2, 3, 4, 5], "nothing else was written");
+}
+
+/// A foreign program may be faster than the clock of the directory ticks: then its time is that of our note of the head.
+#[test]
+fn nobody_is_refused_because_of_a_note_that_is_a_tick_old() {
+    let book = Book::native();
+    let dir = fs::File::open(book.ledger()).expect("it is there");
+    let noted = || dir.metadata().and_then(|meta| meta.modified()).expect("a time");
+    let behind = |seq: u64, event: &serde_json::Value| {
+        let time = noted();
+        book.put(seq, event);
+        dir.set_modified(time).expect("it is ours");
+    };
+    book.lokt("a").args(["ledger", "append", &CLAIM.replace("OWNER", "a")]).run().exits(0, "the node is free");
+    behind(6, &json!({"type": "nodes_released", "timestamp": "2026-01-01T00:00:00Z", "node_ids": ["1"]}));
+    let said = book.lokt("b").args(["ledger", "append", &CLAIM.replace("OWNER", "b"), "--expect-seq", "6"]).run();
+    said.exits(0, "that is the head, and the node is free").says("appended event 7\n", "so it is claimed");
+    behind(8, &json!({"type": "nodes_released", "timestamp": "2026-01-01T00:00:00Z", "node_ids": ["1"]}));
+    book.run("c", "claim take 1").exits(0, "the node is free");
 }
 
 #[test]
@@ -77,7 +98,10 @@ fn a_node_whose_digest_is_wrong_is_found_and_never_appended() {
         assert_eq!((&problem["code"], &problem["seq"]), (&json!("content-hash"), &json!(3)), "{command}{said}");
         assert!(problem["message"].to_string().contains(right), "both digests{said}");
     }
-    assert!(String::from_utf8_lossy(&book.bytes(3)).contains(r#""statement":"t""#), "which of the two is right isn't known");
+    assert!(
+        String::from_utf8_lossy(&book.bytes(3)).contains(r#""statement":"t""#),
+        "which of the two is right isn't known"
+    );
     book.append(r#"{"type":"nodes_claimed","node_ids":["1.1"],"owner":"a"}"#).exits(0, "its replay doesn't mind");
 }
 
@@ -94,7 +118,8 @@ fn what_other_ledgers_call_a_node_has_no_digest() {
 fn numbers_are_shown_as_they_are_written() {
     let book = Book::new();
     let members = r#""big":12345678901234567890123,"whole":1.0,"power":1e5,"small":-0,"exact":0.1000,"list":[9007199254740993,{"x":1E+2}]"#;
-    book.append(&format!(r#"{{"type":"n",{members},"text":"\u0061 12345678901234567890123"}}"#)).exits(0, "all are JSON");
+    book.append(&format!(r#"{{"type":"n",{members},"text":"\u0061 12345678901234567890123"}}"#))
+        .exits(0, "all are JSON");
     let said = book.run("a", "ledger show 1").exits(0, "it is shown");
     said.says(&format!("n  {{{members},\"text\":\"a 12345678901234567890123\"}}\n"), "digit for digit");
     for words in ["ledger show 1 --json", "ledger show 1 --raw", "ledger export"] {

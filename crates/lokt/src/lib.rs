@@ -72,7 +72,9 @@ pub use lokt_core::ledger::chain::Digest;
 pub use lokt_core::ledger::claiming::Refused;
 pub use lokt_core::ledger::draft::{Added, BadEvent, Draft, EVENT_BYTES_MAX};
 pub use lokt_core::ledger::seq::{Oddity, Seq, Style};
-pub use lokt_core::ledger::stored::{Damage, Stored, line as event_line, readable as readable_json, shown as shown_members};
+pub use lokt_core::ledger::stored::{
+    Damage, Stored, line as event_line, readable as readable_json, shown as shown_members,
+};
 pub use lokt_core::liveness::Liveness;
 pub use lokt_core::name::{BadName, LockName};
 pub use lokt_core::snapshot::descriptor::{Consistency, Descriptor, Schema};

@@ -112,8 +112,13 @@ fn many_are_ended_with_few_syncs_and_each_is_told_right_after_it() {
             "append" => Some("told"),
             _ => None,
         });
-        let expected: Vec<_> = names(COUNT).iter().flat_map(|name| [format!("locks/{name}.json"), "told".into()]).collect();
-        assert_eq!(steps.collect::<Vec<_>>(), expected, "{way:?}: audited: no lock is ended before the last one was told of");
+        let expected: Vec<_> =
+            names(COUNT).iter().flat_map(|name| [format!("locks/{name}.json"), "told".into()]).collect();
+        assert_eq!(
+            steps.collect::<Vec<_>>(),
+            expected,
+            "{way:?}: audited: no lock is ended before the last one was told of"
+        );
         assert_eq!(world.told(way.event()), names(COUNT), "{way:?}: audited");
         assert!(world.is_held("theirs"), "{way:?}: nobody else's");
         assert_eq!(world.mem.below("state/tmp"), Vec::<String>::new(), "{way:?}: nothing is left");
@@ -172,7 +177,8 @@ fn no_lost_thief_in_the_middle_of_a_batch() {
         let (mem, planted) = (world.mem.clone(), theirs.clone());
         let once = Mutex::new(true);
         let hook = move |call: &str, path: &str| -> io::Result<()> {
-            if call == "rename" && path == "locks/n0002.json" && std::mem::take(&mut *once.lock().expect("it is whole")) {
+            if call == "rename" && path == "locks/n0002.json" && std::mem::take(&mut *once.lock().expect("it is whole"))
+            {
                 mem.plant(path, &planted);
             }
             Ok(())

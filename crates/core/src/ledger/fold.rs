@@ -18,7 +18,7 @@ use super::stored::Stored;
 use crate::fnv::fnv1a_64;
 
 /// A cache of another version is void.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What a cache begins with; its checksum follows.
 const HEAD: &str = "lokt-fold ";
 /// More slots than this aren't watched: such a ledger has no cache.

@@ -36,8 +36,7 @@ impl fmt::Display for GoRefusal {
 }
 
 /// Whether somebody works on a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Workflow {
     /// It can be claimed.
     Available,
@@ -50,8 +49,7 @@ pub enum Workflow {
 }
 
 /// What is thought of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Epistemic {
     /// Nothing yet.
     Pending,
@@ -69,16 +67,67 @@ pub enum Epistemic {
     Other,
 }
 
-/// A node of the proof.
+/// A node of the proof. Kept as a short text: a cache has one for each node, and is read by every command that asks about one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Node {
     /// Whether somebody works on it.
     pub workflow: Workflow,
     /// What is thought of it.
     pub epistemic: Epistemic,
     /// Who claimed it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,
+}
+
+/// Each state with the letter that it is kept as.
+const EPISTEMIC: [(char, Epistemic); 7] = [
+    ('p', Epistemic::Pending),
+    ('v', Epistemic::Validated),
+    ('n', Epistemic::NeedsRefinement),
+    ('d', Epistemic::Admitted),
+    ('r', Epistemic::Refuted),
+    ('x', Epistemic::Archived),
+    ('?', Epistemic::Other),
+];
+
+impl From<Node> for String {
+    /// `ap` is available and pending, `cpalice` claimed by alice; a word that isn't known has its length before it.
+    fn from(node: Node) -> Self {
+        let epistemic = EPISTEMIC.iter().find(|(_, one)| *one == node.epistemic).map_or('?', |(letter, _)| *letter);
+        let owner = node.owner;
+        match node.workflow {
+            Workflow::Available => format!("a{epistemic}{owner}"),
+            Workflow::Claimed => format!("c{epistemic}{owner}"),
+            Workflow::Blocked => format!("b{epistemic}{owner}"),
+            Workflow::Other(word) => format!("o{epistemic}{}:{word}{owner}", word.len()),
+        }
+    }
+}
+
+impl TryFrom<String> for Node {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        let node = || {
+            let mut letters = text.chars();
+            let (workflow, epistemic) = (letters.next()?, letters.next()?);
+            let epistemic = EPISTEMIC.iter().find(|(letter, _)| *letter == epistemic)?.1;
+            let rest = letters.as_str();
+            let (workflow, owner) = match workflow {
+                'a' => (Workflow::Available, rest),
+                'c' => (Workflow::Claimed, rest),
+                'b' => (Workflow::Blocked, rest),
+                'o' => {
+                    let (length, rest) = rest.split_once(':')?;
+                    let (word, owner) = rest.split_at_checked(length.parse().ok()?)?;
+                    (Workflow::Other(word.to_owned()), owner)
+                }
+                _ => return None,
+            };
+            Some(Self { workflow, epistemic, owner: owner.to_owned() })
+        };
+        node().ok_or("no node of a cache")
+    }
 }
 
 /// The state of a proof as far as the native program checks it.
@@ -102,6 +151,28 @@ impl Proof {
     /// All nodes, by the text of their ids.
     pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.nodes.iter().map(|(id, node)| (id.as_str(), node))
+    }
+
+    /// As much of it as these events are about: they are refused by the part if and only if they are by the whole.
+    #[must_use]
+    pub fn part<'e>(&self, events: impl IntoIterator<Item = &'e Stored>) -> Self {
+        let mut part = Self::new();
+        for event in events {
+            let members = Members::of(&event.members);
+            let one = members.get("node_id").and_then(Value::as_str);
+            let several = members.get("node_ids").and_then(Value::as_array).into_iter().flatten();
+            // One that has no id is the node without one.
+            for id in several.filter_map(Value::as_str).chain(one).chain([""]) {
+                if let Some(node) = self.nodes.get(id) {
+                    part.nodes.insert(id.to_owned(), node.clone());
+                }
+            }
+            let challenge = members.get("challenge_id").and_then(Value::as_str).unwrap_or_default();
+            if self.challenges.contains(challenge) {
+                part.challenges.insert(challenge.to_owned());
+            }
+        }
+        part
     }
 
     /// The next event. One that is refused changes nothing, as if a no-op stood in its place.
@@ -261,6 +332,68 @@ pub fn is_canonical_id(id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_is_read_as_it_was_kept() {
+        let workflows = [Workflow::Available, Workflow::Claimed, Workflow::Blocked, Workflow::Other("späť:x".into())];
+        for workflow in workflows {
+            for (_, epistemic) in EPISTEMIC {
+                for owner in ["", "a", "7:ü", "p"] {
+                    let node = Node { workflow: workflow.clone(), epistemic, owner: owner.into() };
+                    assert_eq!(Node::try_from(String::from(node.clone())), Ok(node));
+                }
+            }
+        }
+        for bad in ["", "a", "zp", "ay", "op", "op9:x", "op1:ü"] {
+            assert!(Node::try_from(String::from(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_refuses_what_the_whole_refuses() {
+        let event = |text: &str| Stored::parse(text.as_bytes()).expect("it is an event");
+        let node = |id: &str| {
+            format!(
+                r#"{{"type":"node_created","node":{{"id":"{id}","workflow_state":"available","epistemic_state":"pending"}}}}"#
+            )
+        };
+        let seq = Seq::new(1).expect("a number");
+        let mut proof = Proof::new();
+        for text in [
+            node("1"),
+            node("1.1"),
+            node(""),
+            r#"{"type":"nodes_claimed","node_ids":["1"],"owner":"a"}"#.into(),
+            r#"{"type":"challenge_raised","challenge_id":"c"}"#.into(),
+        ] {
+            proof.apply(seq, &event(&text)).expect("it fits");
+        }
+        let asked = [
+            node("1.2"),
+            r#"{"type":"nodes_claimed","node_ids":["1.1"],"owner":"a"}"#.into(),
+            r#"{"type":"nodes_claimed","node_ids":["1.1","1"],"owner":"a"}"#.into(),
+            r#"{"type":"nodes_claimed","NODE_IDS":["1.2"],"owner":"a"}"#.into(),
+            r#"{"type":"nodes_released","node_ids":["1"]}"#.into(),
+            r#"{"type":"nodes_released","node_ids":[]}"#.into(),
+            r#"{"type":"claim_refreshed","node_id":"1","owner":"a"}"#.into(),
+            r#"{"type":"claim_refreshed","Node_Id":"1","owner":"b"}"#.into(),
+            r#"{"type":"node_validated","node_id":"1.1"}"#.into(),
+            r#"{"type":"node_validated"}"#.into(),
+            r#"{"type":"node_amended","node_id":"1.7"}"#.into(),
+            r#"{"type":"refinement_requested","node_id":"1.1"}"#.into(),
+            r#"{"type":"challenge_resolved","challenge_id":"c"}"#.into(),
+            r#"{"type":"challenge_resolved","challenge_id":"d"}"#.into(),
+        ];
+        for first in &asked {
+            for second in &asked {
+                let events = [event(first), event(second)];
+                let (mut whole, mut part) = (proof.clone(), proof.part(&events));
+                for one in &events {
+                    assert_eq!(part.apply(seq, one), whole.apply(seq, one), "{first} {second}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn only_one_text_names_a_node() {

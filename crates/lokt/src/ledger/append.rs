@@ -183,17 +183,21 @@ impl Append<'_> {
     /// What the native program's replay would refuse for good must not get into its ledger, nor a node that makes it call the proof
     /// invalid.
     fn check_native(&self, view: &View<'_>) -> Result<(), Error> {
-        let Some(mut proof) = view.folded.as_deref().and_then(|folded| folded.proof.clone()) else { return Ok(()) };
-        for (nth, seq) in self.rest.iter().zip(view.next.get()..) {
+        let Some(proof) = view.folded.as_deref().and_then(|folded| folded.proof.as_ref()) else { return Ok(()) };
+        let bad = |why: String| Error::new(ErrorKind::BadEvent, why);
+        let stored = self.rest.iter().map(|nth| {
             let draft = &self.events[*nth];
-            let bad = |why: String| Error::new(ErrorKind::BadEvent, why);
             let bytes = draft.render(Style::Native, view.now.wall, Added::default()).map_err(|error| bad(error.0))?;
-            let stored = Stored::parse(&bytes).map_err(|error| bad(error.0))?;
-            if let Some(wrong) = wrong_hash(&stored) {
+            Stored::parse(&bytes).map_err(|error| bad(error.0))
+        });
+        let stored: Vec<Stored> = stored.collect::<Result<_, Error>>()?;
+        let mut proof = proof.part(&stored);
+        for (event, seq) in stored.iter().zip(view.next.get()..) {
+            if let Some(wrong) = wrong_hash(event) {
                 return Err(bad(format!("the native program could not verify this ledger any more: {wrong}")));
             }
             let Some(seq) = Seq::new(seq) else { continue };
-            proof.apply(seq, &stored).map_err(|refusal| {
+            proof.apply(seq, event).map_err(|refusal| {
                 bad(format!("the native program could not read this ledger any more: {}", refusal.0))
             })?;
         }

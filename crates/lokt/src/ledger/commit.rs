@@ -262,6 +262,12 @@ impl Ledger {
                 let pieces = match self.composed(composer, &mut standing, filler)? {
                     Ok(pieces) => pieces,
                     Err(denied) => {
+                        // The note may be older than the last tick of the directory's clock: what isn't to be added would never find out.
+                        let seen = self.catch_up()?;
+                        if seen.seq != head.seq && rerun < RERUNS_MAX {
+                            head = seen;
+                            continue;
+                        }
                         self.close(&mut inside, &mut head)?;
                         warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)).warnings);
                         return Ok(Outcome::Denied(denied));

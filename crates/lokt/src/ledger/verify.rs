@@ -340,7 +340,9 @@ pub(super) fn hash_problem(ledger: &Ledger, seq: Seq, wrong: &WrongHash) -> Prob
         seq: Some(seq.get()),
         path: Some(ledger.at(&ledger.file(seq))),
         message: format!("the native program's `replay --verify` fails because of event {seq}: {wrong}"),
-        hint: Some("compare with a copy: the node was changed after it was made, or made with a wrong digest".to_owned()),
+        hint: Some(
+            "compare with a copy: the node was changed after it was made, or made with a wrong digest".to_owned(),
+        ),
         fix: Fix::No,
     }
 }

@@ -13,7 +13,8 @@ fn main() -> io::Result<()> {
     fs::metadata(dir)?;
     let lock = dir.join("ledger.lock");
     let new = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    new(&lock)?.write_all(b"{\"agent_id\":\"append-operation\",\"acquired_at\":\"2026-01-01T00:00:00.000000000Z\"}\n")?;
+    new(&lock)?
+        .write_all(b"{\"agent_id\":\"append-operation\",\"acquired_at\":\"2026-01-01T00:00:00.000000000Z\"}\n")?;
     let mut head = 0_u64;
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();

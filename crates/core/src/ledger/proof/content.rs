@@ -94,7 +94,10 @@ mod tests {
                 "006fb946dc54c4ecd80c5c278e293e4f82e323c63f8963d21ea5ba8b9a159500",
             ),
             // type:|statement:|inference:
-            (r#""latex":"","context":[],"dependencies":null"#, "06d59ed4a6db6f9aca78dddf853c594aeaa3229187fcc20bb8ad64a60d40876b"),
+            (
+                r#""latex":"","context":[],"dependencies":null"#,
+                "06d59ed4a6db6f9aca78dddf853c594aeaa3229187fcc20bb8ad64a60d40876b",
+            ),
         ] {
             assert_eq!(wrong(&format!(r#"{{"id":"1",{node},"content_hash":"{hash}"}}"#)), None, "{node}");
             assert_eq!(wrong(&format!(r#"{{"id":"1",{node},"CONTENT_HASH":"{hash}"}}"#)), None, "{node}");
