@@ -156,7 +156,7 @@ fn guards_exclude_each_other_through_many_restores() {
 /// Makes a snapshot one that a lokt took which knew nothing of roots: `-lokt` in it, which sorts where `.lokt` does, is called `.lokt`.
 fn make_old(grove: &Grove, id: &str) {
     let tree = grove.inside(&format!("snapshots/{id}"));
-    fs::rename(tree.join("-lokt"), tree.join(".lokt")).expect("it is there");
+    rustix::fs::rename(tree.join("-lokt"), tree.join(".lokt")).expect("it is there");
     let path = grove.inside(&format!("snapshots/{id}.manifest"));
     let text = fs::read_to_string(&path).expect("it is text").replace("\"-lokt", "\".lokt");
     let manifest = Manifest::parse(text.as_bytes()).expect("it is still one");

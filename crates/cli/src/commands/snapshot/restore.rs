@@ -23,6 +23,7 @@ use crate::show::{clean, quoted};
     override_usage = "lokt snapshot restore [OPTIONS] <ID> [--into <NAME>]\n       lokt snapshot restore [OPTIONS] <ID> --in-place [--force]",
     after_help = after_help()
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
     /// The snapshot
     #[arg(value_name = "ID")]
