@@ -15,7 +15,7 @@ fn a_new_repository_has_the_layout_and_main() {
         let mode = fs::metadata(place.at(".jvs").join(dir)).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o755, "{dir} can be read by everybody");
     }
-    assert_eq!(fs::read_to_string(place.at(".jvs/format_version")).expect("it is there"), "1\n");
+    assert_eq!(fs::read_to_string(place.at(".jvs/format_version")).expect("it is there"), "2\n");
     let id = fs::read_to_string(place.at(".jvs/repo_id")).expect("it is there");
     assert_eq!(id, format!("{}\n", repo.id()));
     assert_eq!(id.len(), 37);
