@@ -33,9 +33,7 @@ struct Outbox {
 }
 
 struct State {
-    /// Messages come here at all.
-    is_open: bool,
-    writer: Writer,
+    stage: Stage,
     waiting: VecDeque<String>,
     /// So many were thrown away since the last one that was written.
     dropped: usize,
@@ -43,54 +41,58 @@ struct State {
     is_writing: bool,
     /// Nobody has made room for a moment.
     is_stuck: bool,
-    /// Nobody will: the other end is closed.
-    is_closed: bool,
 }
 
 #[derive(PartialEq, Eq)]
-enum Writer {
-    None,
+enum Stage {
+    /// Messages don't come here.
+    Shut,
+    /// None has come yet.
+    Idle,
+    /// A thread writes them.
     Works,
     /// The system has no thread for us.
-    Impossible,
+    Alone,
+    /// Nobody will ever read them: the other end is closed.
+    Unread,
 }
 
 static OUTBOX: Outbox = Outbox {
     state: Mutex::new(State {
-        is_open: false,
-        writer: Writer::None,
+        stage: Stage::Shut,
         waiting: VecDeque::new(),
         dropped: 0,
         is_writing: false,
         is_stuck: false,
-        is_closed: false,
     }),
     changed: Condvar::new(),
 };
 
 /// From now on nobody waits for stderr for longer than a moment.
 pub(crate) fn open() {
-    OUTBOX.lock().is_open = true;
+    let mut state = OUTBOX.lock();
+    if state.stage == Stage::Shut {
+        state.stage = Stage::Idle;
+    }
 }
 
 /// Takes a message, if messages come here.
 pub(crate) fn put(text: &str) -> bool {
     let mut state = OUTBOX.lock();
-    if !state.is_open {
-        return false;
-    }
-    if state.is_closed {
-        return true;
-    }
-    if state.writer == Writer::None {
+    if state.stage == Stage::Idle {
         let started = spawn_deaf(|| OUTBOX.work());
-        state.writer = if started.is_ok() { Writer::Works } else { Writer::Impossible };
+        state.stage = if started.is_ok() { Stage::Works } else { Stage::Alone };
     }
-    if state.writer == Writer::Impossible {
-        // What there is no room for is lost.
-        let is_ready = is_ready(Duration::ZERO);
-        let _ = is_ready.then(|| rustix::io::write(stderr(), &text.as_bytes()[..text.len().min(PIPE_BYTES)]));
-        return true;
+    match state.stage {
+        Stage::Shut => return false,
+        Stage::Unread => return true,
+        Stage::Alone => {
+            // What there is no room for is lost.
+            let is_ready = is_ready(Duration::ZERO);
+            let _ = is_ready.then(|| rustix::io::write(stderr(), &text.as_bytes()[..text.len().min(PIPE_BYTES)]));
+            return true;
+        }
+        Stage::Idle | Stage::Works => {}
     }
     state.add(text.to_owned());
     OUTBOX.changed.notify_all();
@@ -142,7 +144,7 @@ impl Outbox {
             let mut state = self.lock();
             state.is_writing = false;
             if written.is_err() {
-                state.is_closed = true;
+                state.stage = Stage::Unread;
                 state.waiting.clear();
             }
             state.is_stuck &= state.is_busy();
@@ -197,15 +199,7 @@ mod tests {
     use super::*;
 
     fn state() -> State {
-        State {
-            is_open: true,
-            writer: Writer::Works,
-            waiting: VecDeque::new(),
-            dropped: 0,
-            is_writing: false,
-            is_stuck: false,
-            is_closed: false,
-        }
+        State { stage: Stage::Works, waiting: VecDeque::new(), dropped: 0, is_writing: false, is_stuck: false }
     }
 
     #[test]

@@ -50,13 +50,11 @@ pub(crate) fn spawn(
         // Until nobody can send any more.
         let _ = held.recv();
     })?;
-    match told.recv_timeout(patience) {
-        Ok(started) => Ok(Mortal { pid: started?, _hold: hold }),
-        Err(_) => {
-            if let Some(pid) = Pid::from_raw(pid.load(Ordering::Relaxed)) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            Err(ErrorKind::TimedOut.into())
-        }
+    if let Ok(started) = told.recv_timeout(patience) {
+        return Ok(Mortal { pid: started?, _hold: hold });
     }
+    if let Some(pid) = Pid::from_raw(pid.load(Ordering::Relaxed)) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    Err(ErrorKind::TimedOut.into())
 }
