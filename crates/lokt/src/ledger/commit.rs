@@ -259,15 +259,18 @@ impl Ledger {
             if is_moved || rerun > 0 || filler.is_some() {
                 let read_again = if is_other || rerun > 0 { Some(cache) } else { None };
                 self.move_on(&mut standing, &head, read_again)?;
-                let pieces = match self.composed(composer, &mut standing, filler)? {
+                let composed = self.composed(composer, &mut standing, filler);
+                // The note may be older than the last tick of the directory's clock: who adds nothing would never find out.
+                if !matches!(&composed, Ok(Ok(pieces)) if !pieces.is_empty()) && rerun < RERUNS_MAX {
+                    let seen = self.catch_up()?;
+                    if seen.seq != head.seq {
+                        head = seen;
+                        continue;
+                    }
+                }
+                let pieces = match composed? {
                     Ok(pieces) => pieces,
                     Err(denied) => {
-                        // The note may be older than the last tick of the directory's clock: what isn't to be added would never find out.
-                        let seen = self.catch_up()?;
-                        if seen.seq != head.seq && rerun < RERUNS_MAX {
-                            head = seen;
-                            continue;
-                        }
                         self.close(&mut inside, &mut head)?;
                         warnings.extend(inside.leave(&head, 0, &mut || self.keep(&mut standing.folded)).warnings);
                         return Ok(Outcome::Denied(denied));

@@ -1,6 +1,8 @@
 //! The system calls of the native program's append, and nothing else: a yardstick for the benchmarks. It folds nothing, and is started faster than
 //! a program with a runtime of its own.
 
+#![expect(clippy::disallowed_methods, reason = "it does what another program does, which replaces and removes")]
+
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
