@@ -98,5 +98,5 @@ fn what_cannot_be_read_comes_with_advice() {
     std::fs::create_dir(root.record_path("dir")).expect("a temp directory is writable");
     root.run("b", "exists dir")
         .exits(65, "it can't be read")
-        .notes("counts as held; `lokt unlock --force dir`", "what helps");
+        .notes("counts as held; `lokt doctor`", "what helps");
 }

@@ -56,7 +56,7 @@ fn an_old_freeze_that_cannot_be_read_does_not_hide_that_ones_own_was_ended() {
     let said = root.run("ops", "unfreeze x").exits(0, "ours is ended");
     said.says("unfrozen \"x\"", "and says so").notes("warning: \"x\" is still frozen, by ", "but that it didn't help");
     root.run("a", "lock x").exits(2, "what can't be read counts as a freeze");
-    root.run("ops", "unfreeze x").exits(65, "nobody knows whose it is").notes("lokt unfreeze --force x", "what to do");
+    root.run("ops", "unfreeze x").exits(65, "nobody knows whose it is").notes("`lokt doctor` says", "what to do");
     root.run("ops", "unfreeze x --force").exits(0, "force moves it aside");
     assert_eq!(root.aside().len(), 1, "it is not lost");
     root.run("a", "lock x").exits(0, "the lock can be had again");

@@ -30,7 +30,8 @@ fn two_guards_of_one_user_without_a_name_exclude_each_other() {
     let first = Guard::ask(anonymous(&root), "x");
     first.runs();
     let said = anonymous(&root).args(["guard", "x", "--", "true"]).run().exits(2, "two terminals of one user");
-    said.notes(&format!("hint: it is yours, held by process {}", first.pid()), "it says that it is their own");
+    said.notes(&format!("(pid {})", first.pid()), "it says which process")
+        .notes("hint: held by another process of the same owner", "and no invitation");
     let second = Guard::ask(anonymous(&root), "x --wait");
     second.warns("waiting for lock \"x\"", "it waits like anyone else");
     first.exit(0).exits(0, "the first ends");

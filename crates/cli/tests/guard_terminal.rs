@@ -491,7 +491,7 @@ fn a_wait_on_a_terminal_shows_how_the_place_in_line_changes() {
     assert_eq!(terminal.ends(), 130, "Ctrl-C ends the wait");
     let screen = terminal.screen();
     let (_, rest) = screen.rsplit_once("\r\x1b[K").expect("the line is cleared");
-    assert_eq!(rest, "interrupted while waiting for lock \"x\"\r\n", "and the terminal is left clean");
+    assert_eq!(rest, "interrupted while waiting for lock \"x\"\r\nlokt: not run\r\n", "and the terminal is left clean");
     assert_eq!(names_in(&root.path().join("state/line")).len(), 0, "no ticket is left");
 }
 

@@ -148,7 +148,7 @@ fn a_hold_whose_pulse_is_something_else_is_held_while_its_process_lives() {
         drop(guard);
         if kind == "link" {
             // It isn't followed, so nothing is known; then it is held until somebody says otherwise.
-            root.run("c", "why x").exits(2, "it can't be told").says("unlock --force x", "it says what helps");
+            root.run("c", "why x").exits(2, "it can't be told").says("can't be verified from here", "and it says so");
             root.run("c", "unlock --force x").exits(0, "break glass");
         }
         assert_eq!(waiter.end_within(Duration::from_secs(20)).code, Some(0), "then the next one enters: {kind}");
