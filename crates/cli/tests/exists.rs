@@ -96,7 +96,5 @@ fn looking_changes_nothing() {
 fn what_cannot_be_read_comes_with_advice() {
     let root = Root::used();
     std::fs::create_dir(root.record_path("dir")).expect("a temp directory is writable");
-    root.run("b", "exists dir")
-        .exits(65, "it can't be read")
-        .notes("counts as held; `lokt doctor`", "what helps");
+    root.run("b", "exists dir").exits(65, "it can't be read").notes("counts as held; `lokt doctor`", "what helps");
 }

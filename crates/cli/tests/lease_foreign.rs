@@ -193,7 +193,7 @@ fn a_peers_live_lock_is_honoured_and_can_be_broken() {
 #[test]
 fn a_peer_keeps_out_while_ours_is_held() {
     let tenancy = Tenancy::new(LOKT);
-    let token = tenancy.acquire("a", "--lease 2s --skew 50ms --grace 50ms");
+    let token = tenancy.acquire("a", "--lease 30s --skew 50ms --grace 50ms");
     for _ in 0..3 {
         assert_eq!(peer(&tenancy, "acquire").code, Some(2), "one-holder: it sees our record");
         let renewed = tenancy.run("a", "lease renew");

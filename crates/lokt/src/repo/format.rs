@@ -86,7 +86,8 @@ impl Repository {
     /// Gives a repository that an earlier lokt made our own format, durably. True: it has it now. False: it is one of `jvs`, or used
     /// by both.
     pub(crate) fn get_own_format(&self) -> Result<bool, Error> {
-        let is_old = || Ok::<_, Error>(format(&*self.disk, &self.path)?.is_some_and(|format| format.number == JVS_FORMAT));
+        let is_old =
+            || Ok::<_, Error>(format(&*self.disk, &self.path)?.is_some_and(|format| format.number == JVS_FORMAT));
         if !is_old()? {
             return Ok(true);
         }
