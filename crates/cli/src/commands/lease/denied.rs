@@ -11,7 +11,7 @@ use super::holder::{Left, at, by, holder, span, token, until, view};
 use crate::exit::Exit;
 use crate::members::text;
 use crate::report::{Format, Report};
-use crate::show::{clean, quoted};
+use crate::show::{clean, if_certain, quoted};
 
 /// What was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,10 +138,20 @@ pub(crate) fn report(question: &Question<'_>, refused: &LeaseRefusal, format: Fo
             message,
             hint,
         }),
-        Format::Text => {
-            report.note(format!("error: {message}")).notes(details(question, refused)).note(format!("hint: {hint}"))
-        }
+        Format::Text => report
+            .note(format!("error: {message}"))
+            .notes(details(question, refused))
+            .note(format!("hint: {hint}"))
+            .notes(last_resort(question, refused)),
     }
+}
+
+/// What ends a lease that another holds, or that can't be read, without asking.
+fn last_resort(question: &Question<'_>, refused: &LeaseRefusal) -> Option<String> {
+    let is_mine = question.session_id.is_some_and(|mine| is_of(refused, mine));
+    let counts = matches!(refused.denial, Denial::Held(_) | Denial::Corrupt { .. }) || refused.unreadable.is_some();
+    let command = format!("lokt lease break --force --reason WHY{}", place(question.words));
+    (counts && !is_mine).then(|| if_certain(&std::io::stderr(), &command, "ends it without asking its holder"))?
 }
 
 /// Where nobody holds anything, it depends on what was asked for.
@@ -171,9 +181,8 @@ fn details(question: &Question<'_>, refused: &LeaseRefusal) -> Vec<String> {
 fn words(question: &Question<'_>, refused: &LeaseRefusal) -> (String, String) {
     let name = quoted(question.worktree.name().as_str());
     let words = question.words;
-    let status = format!("`lokt lease status{words}` shows how it stands");
+    let status = format!("`lokt lease status{words}` shows its state");
     let acquire = format!("`lokt lease acquire{words}` takes it, under a new token");
-    let by_force = format!("`lokt lease break --force --reason WHY{}` ends it whoever has it", place(words));
     let who = refused.record.as_ref().map(|record| format!("{}{}", holder(record), token(record)));
     let who = who.unwrap_or_else(|| "somebody unknown".to_owned());
     let soon = left(question, refused).others_ms.map(|ms| format!(" in {}", span(ms)));
@@ -188,7 +197,7 @@ fn words(question: &Question<'_>, refused: &LeaseRefusal) -> (String, String) {
             );
             let wait =
                 soon.map(|soon| format!("if nobody renews it, it is over{soon} all the same; ")).unwrap_or_default();
-            (message, format!("{wait}set the clocks of both machines; {by_force}"))
+            (message, format!("{wait}set the clocks of both machines"))
         }
         Denial::Held(_) if question.session_id.is_some_and(|mine| is_of(refused, mine)) => (
             format!("the lease of worktree {name} is held by this very session already: {who}"),
@@ -197,13 +206,13 @@ fn words(question: &Question<'_>, refused: &LeaseRefusal) -> (String, String) {
                  own: --session, --owner or LOKT_OWNER"
             ),
         ),
-        Denial::Held(_) => held(question, refused, &who, soon.as_deref(), &by_force),
+        Denial::Held(_) => held(question, refused, &who, soon.as_deref()),
         Denial::Corrupt { why } => {
             let when = soon.map(|soon| format!(", {}", soon.trim_start())).unwrap_or_default();
             (
                 format!("what is stored of the lease of worktree {name} can't be read, and counts: {}", clean(why)),
                 format!(
-                    "`--wait` waits until it has been like that for long enough{when}; `lokt doctor --strict` names the file; {by_force}"
+                    "`--wait` waits until it has been like that for long enough{when}; `lokt doctor --strict` names the file"
                 ),
             )
         }
@@ -246,7 +255,7 @@ fn words(question: &Question<'_>, refused: &LeaseRefusal) -> (String, String) {
                     clean(why)
                 ),
                 format!(
-                    "a program may be writing it; `--wait` waits until it has been like that for long enough{when}; {by_force}"
+                    "a program may be writing it; `--wait` waits until it has been like that for long enough{when}"
                 ),
             )
         }
@@ -255,13 +264,7 @@ fn words(question: &Question<'_>, refused: &LeaseRefusal) -> (String, String) {
 }
 
 /// Somebody else's, which lives or is not over for others yet.
-fn held(
-    question: &Question<'_>,
-    refused: &LeaseRefusal,
-    who: &str,
-    soon: Option<&str>,
-    by_force: &str,
-) -> (String, String) {
+fn held(question: &Question<'_>, refused: &LeaseRefusal, who: &str, soon: Option<&str>) -> (String, String) {
     let name = quoted(question.worktree.name().as_str());
     let words = question.words;
     let message = match refused.state {
@@ -276,9 +279,9 @@ fn held(
     };
     let free = soon.map(|soon| format!("unless it is renewed others may have it{soon}; ")).unwrap_or_default();
     let hint = match question.asked {
-        Asked::Change | Asked::Work => format!("{free}when it was given back, try again; {by_force}"),
-        _ if question.waited.is_some() => format!("{free}`lokt lease status{words}` shows how it stands; {by_force}"),
-        _ => format!("{free}`--wait` waits for it; `lokt lease status{words}` shows how it stands; {by_force}"),
+        Asked::Change | Asked::Work => format!("{free}when it was given back, try again"),
+        _ if question.waited.is_some() => format!("{free}`lokt lease status{words}` shows its state"),
+        _ => format!("{free}`--wait` waits for it; `lokt lease status{words}` shows its state"),
     };
     (message, hint)
 }
