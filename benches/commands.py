@@ -6,7 +6,7 @@
 Each row runs its candidates one after the other, round after round, so that a noisy moment hits all of them; the figure is the
 ratio of medians. Files are made below the current directory's file system (or --dir).
 """
-import argparse, fcntl, glob, hashlib, json, os, resource, shutil, statistics, sys, tempfile, time
+import argparse, fcntl, glob, hashlib, json, os, resource, shutil, statistics, subprocess, sys, tempfile, time
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--dir", default=".", help="where to make the files (the disk that is measured)")
@@ -205,9 +205,19 @@ try:
 
     ours, floor = native_ledger("ours", 1_000), native_ledger("floor", 1_000)
     event = '{"type":"nodes_released","timestamp":"2026-01-01T00:00:00Z","node_ids":[]}'
-    m = medians(options.rounds, lokt=lambda: run(lokt, "ledger", "append", "-d", ours, event),
-                floor=lambda: run(native_append, f"{floor}/ledger", event))
-    rows.append(("`lokt ledger append` of a native type, 1,000 events", m["lokt"], "the system calls of the native program", m["floor"], 1.0))
+    peers = {"floor": lambda: run(native_append, f"{floor}/ledger", event)}
+    if shutil.which("go"):
+        subprocess.run(["go", "build", "-o", f"{work}/native_go", f"{here}/benches/native_append.go"], check=True)
+        in_go = native_ledger("go", 1_000)
+        peers["go"] = lambda: run(f"{work}/native_go", f"{in_go}/ledger", event)
+    m = medians(options.rounds, lokt=lambda: run(lokt, "ledger", "append", "-d", ours, event), **peers)
+    what = "`lokt ledger append` of a native type, 1,000 events"
+    # The native program is written in Go; the system calls alone are a floor that syncs no directory.
+    if "go" in m:
+        rows.append((what, m["lokt"], "a Go program with the native program's system calls", m["go"], 1.0))
+    else:
+        print("no go: the append of a native type has no peer")
+    rows.append((what, m["lokt"], "the native program's system calls alone", m["floor"], None))
 
     run(lokt, "lock", "n0")
     record = open(f"{work}/root/locks/n0.json").read()
