@@ -78,7 +78,8 @@ fn who_is_refused_by_ones_own_bound_process_hears_that_it_is_ones_own() {
     let (root, one, two) = (Root::new(), Sleeper::new(), Sleeper::new());
     root.run("a", &format!("lock build --bind {}", one.pid())).exits(0, "it is free");
     let said = root.run("a", &format!("lock build --bind {}", two.pid())).exits(2, "two processes exclude each other");
-    said.notes(&format!("hint: it is yours, held by process {}", one.pid()), "`why` would say that lock succeeds");
+    said.notes(&format!("(pid {})", one.pid()), "it says which process")
+        .notes("hint: held by another process of the same owner (a)", "`why` would say that lock succeeds");
 }
 
 // --- how long it holds
@@ -233,7 +234,8 @@ fn a_guards_hold_is_not_unlocked_from_under_its_command() {
     let (root, sleeper) = (Root::new(), Sleeper::new());
     let _pulse = guard(&root, "a", &sleeper);
     let said = root.run("a", "unlock x").exits(4, "it is a's, but not by `lock`");
-    said.notes("a running guard of yours", "it says what holds it").notes("`lokt unlock --force x`", "and what helps");
+    said.notes("another process of the same owner (a): a running guard", "it says what holds it")
+        .notes("hint: it ends with its command", "and what helps");
     let json = root.run("a", "unlock x --json").exits(4, "it is a guard's").json();
     assert_eq!(json["code"], "E_LOCK_NOT_HELD", "the code is stable");
     let said = root.run("a", "unlock --all").exits(0, "nothing else is a's");

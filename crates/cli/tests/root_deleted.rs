@@ -14,9 +14,14 @@ fn waiter(root: &Root, owner: &str, name: &str, words: &str) -> Running {
     run
 }
 
-fn delete(path: &Path) {
-    // What waits may put something into it at the same moment.
+/// Deletes the root while the waiter is suspended: the waiter would begin a new one in the middle of it.
+fn delete(waits: &Running, path: &Path) {
+    kill_process(pid_of(waits.pid()), Signal::STOP).expect("it is ours");
     eventually("it can be deleted", || fs::remove_dir_all(path).is_ok());
+}
+
+fn go_on(waits: &Running) {
+    kill_process(pid_of(waits.pid()), Signal::CONT).expect("it is ours");
 }
 
 #[test]
@@ -25,7 +30,8 @@ fn a_waiter_goes_on_in_a_new_root() {
         let root = Root::new();
         root.run("holder", "lock x").exits(0, "it is free");
         let waits = waiter(&root, "waiter", "x", words);
-        delete(&root.path());
+        delete(&waits, &root.path());
+        go_on(&waits);
         let said = waits.wait().exits(0, "nobody holds it in the new root");
         said.notes("was deleted during the wait", "it says so").notes(&root.path().display().to_string(), "and where");
         assert!(root.events_of("x").contains(&"acquire".to_owned()), "it got it there");
@@ -39,10 +45,9 @@ fn a_waiter_joins_the_root_that_a_newcomer_made_and_keeps_its_timeout() {
     other.run("newcomer", "lock x").exits(0, "it is free");
     let began = now();
     let waits = waiter(&root, "waiter", "x", "guard x --timeout 8s -- true");
-    kill_process(pid_of(waits.pid()), Signal::STOP).expect("it is ours");
-    delete(&root.path());
+    delete(&waits, &root.path());
     Call::new("mv").args([other.path(), root.path()]).run().exits(0, "a temp directory is writable");
-    kill_process(pid_of(waits.pid()), Signal::CONT).expect("it is ours");
+    go_on(&waits);
     eventually("it waits in the new root", || !names_in(&root.path().join("state/line/x")).is_empty());
     let said = waits.wait().exits(2, "the newcomer holds it");
     said.notes("newcomer", "it says who");
@@ -59,6 +64,7 @@ fn a_guard_of_several_names_holds_all_of_them_in_the_new_root() {
     let waits = root.lokt("waiter").args(words).start();
     eventually("it waits in line", || !names_in(&root.path().join("state/line/b")).is_empty());
     assert!(root.has_record("a"), "it has the first one");
-    delete(&root.path());
+    delete(&waits, &root.path());
+    go_on(&waits);
     waits.wait().exits(0, "one-holder: both are held while the command runs");
 }
