@@ -32,6 +32,7 @@ pub(crate) enum Stored {
 
 /// What somebody saw before the answer, and the answer.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, by the books")]
 pub(crate) struct Asked {
     /// The hold that was there.
     pub(crate) before: Option<Hold>,
