@@ -46,7 +46,8 @@ fn somebody_elses_lease_is_refused_with_everything_that_helps() {
     let said = grove.run("bob", "lease acquire").exits(2, "it is alice's");
     assert!(said.stderr.starts_with("error: the lease of worktree \"main\" is held by alice"), "who{said}");
     assert_eq!(said.stdout, "", "a refusal is no answer");
-    said.notes(&format!("@{} (pid ", host()), "where")
+    let said = said
+        .notes(&format!("@{} (pid ", host()), "where")
         .notes(", token 1\n", "under which token")
         .notes("  since:    20", "since when")
         .notes("  until:    20", "until when")
