@@ -223,7 +223,8 @@ fn one_holder_another_programs_guard_that_runs_keeps_its_identity_and_the_lease_
     // An end that isn't the sum of its parts is carried on as what is left.
     foreign.ttl_sec = 0;
     let odd = next_of(ask(&foreign, &lock(Some(1)), Liveness::Alive, now(), &me));
-    assert_eq!(odd.expires_at.map(|end| end.as_second()), foreign.expires_at.map(|end| end.as_second()));
+    let seconds = |hold: &Hold| hold.expires_at.map(jiff::Timestamp::as_second);
+    assert_eq!(seconds(&odd), seconds(&foreign));
 }
 
 #[test]
