@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
+use std::os::fd::AsFd;
 
 use lokt::sys::bell::write_unless;
 use lokt::{ErrorKind, Inbox};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -130,6 +132,9 @@ impl Report {
             text.push('\n');
         }
         say(&text);
+        if !self.stdout.is_empty() && !takes_more(&io::stdout()) {
+            lokt::sys::signals::let_signals_end_us();
+        }
         if let Err(error) = answer(&self.stdout)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
@@ -137,12 +142,20 @@ impl Report {
             let prefix = if is_failure { "error" } else { "warning" };
             say(&format!("{prefix}: the answer could not be written to stdout: {error}\n"));
             if is_failure {
+                outbox::close();
                 return Exit::Failed;
             }
         }
         outbox::close();
         self.exit
     }
+}
+
+/// Would a write to `out` be taken at once? A full pipe and a stopped terminal take nothing.
+fn takes_more(out: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(out, PollFlags::OUT)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&at_once)).is_err() || !polled[0].revents().is_empty()
 }
 
 /// Says something while a command runs. A command that holds or waits for something doesn't wait for its reader: [`outbox`].

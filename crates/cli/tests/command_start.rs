@@ -71,6 +71,23 @@ fn a_guard_killed_while_its_command_is_started_lets_nobody_in_beside_it() {
     }
 }
 
+/// Ctrl-Z at that moment would stop a child for which its guard waits, and nothing but a kill would end that.
+#[test]
+fn a_stop_while_the_command_is_started_does_not_stop_it_for_ever() {
+    let place = used();
+    let wrap =
+        ["strace", "-f", "--detach-on=execve", "-o", "/dev/null", "-e", "inject=pwrite64:delay_enter=3000000:when=1"];
+    let mut held = Guarding::start(&place, "a", &wrap, &["x"], &KEEPS);
+    let guard = || pulses(&place).iter().find_map(|pulse| pulse["process"]["pid"].as_i64());
+    assert!(wait_until(PATIENCE, || guard().is_some()), "it holds the lock");
+    let guard = lokt_testkit::guarding::Relative::of(guard().expect("it was there"));
+    assert!(wait_until(PATIENCE, || !held.children(&guard).is_empty()), "there is a child");
+    held.children(&guard).remove(0).signal(rustix::process::Signal::TSTP);
+    held.runs();
+    held.tell();
+    held.ends();
+}
+
 #[test]
 fn guards_killed_at_any_moment_leave_no_command_beside_the_next_one() {
     let place = used();

@@ -313,6 +313,19 @@ fn the_outermost_of_git_and_the_lokt_repository_has_the_root() {
     }
 }
 
+/// Git tells a hook of a linked worktree the whole path of its directory, and the hook may go elsewhere.
+#[test]
+fn the_git_dir_of_another_repository_does_not_lead_out_of_a_lokt_repository() {
+    let place = Place::new();
+    let elsewhere = place.repository("elsewhere");
+    git(&elsewhere, &["worktree", "add", "-q", "../linked"]);
+    let top = grove(&place, "grove");
+    for dir in [".git/worktrees/linked", ".git"] {
+        let hook = lokt(&top.join("worktrees/a")).env("GIT_DIR", elsewhere.join(dir));
+        assert_eq!(root_of(hook), (top.join(".jvs/lokt"), "lokt-repository".into()), "GIT_DIR is {dir}");
+    }
+}
+
 /// All worktrees of a git repository share a root. Where one of them was put into a lokt repository, `doctor` names the other root.
 #[test]
 fn a_worktree_of_an_outside_git_repository_keeps_that_ones_root() {

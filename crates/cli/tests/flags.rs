@@ -280,6 +280,10 @@ fn the_exit_code_of_a_conflict_is_chosen_by_a_flag_or_the_environment() {
     let free = held.root.lokt("b").args(["guard", "y", "--", "sh", "-c", "exit 2"]).env("LOKT_EXIT_CONFLICT", "75");
     free.run().exits(2, "what the command exits with is its own");
     held.root.run("b", "lock x").exits(2, "the variable is for runners");
+    let why = |words: &str| held.root.lokt("b").args(words.split(' ')).env("LOKT_EXIT_CONFLICT", "75").run();
+    why("why x").exits(75, "as `guard` would").says("guard: would be refused (exit code 75)", "it says so");
+    why("why x --for lock").exits(2, "as `lock` would");
+    why("why y").exits(0, "it is free");
     held.root.lokt("b").args(["lock", "x"]).env("LOKT_EXIT_CONFLICT", "75").run().exits(2, "and for nobody else");
 }
 

@@ -162,3 +162,23 @@ fn a_guard_in_the_background_is_not_suspended_by_its_own_warning() {
     assert!(wait_until(PATIENCE, || terminal.screen().contains("code 79")), "{}", terminal.screen());
     assert!(terminal.screen().contains("was lost"), "it says why: {}", terminal.screen());
 }
+
+/// An answer waits for its reader, as that of any command does; but a signal must end that.
+#[test]
+fn a_command_whose_answer_nobody_reads_is_ended_by_a_signal() {
+    let root = Root::used();
+    root.run("bob", "lock held").exits(0, "it is free");
+    for words in ["lock free --wait --json", "lock held --timeout 10ms --json", "guard held --json -- true"] {
+        let (_reads, writes) = full_pipe();
+        let running = root.lokt("alice").args(words.split(' ')).answers_to(writes);
+        // Time to come to its answer. Where that is too little, this shows nothing, and is told again.
+        pause(Duration::from_secs(1));
+        let process = lokt_testkit::guarding::Relative::of(i64::from(running.pid()));
+        let ended = wait_until(PATIENCE, || {
+            process.signal(rustix::process::Signal::TERM);
+            pause(Duration::from_millis(100));
+            !process.lives()
+        });
+        assert!(ended, "{words}: SIGTERM ends it");
+    }
+}

@@ -71,6 +71,38 @@ fn a_root_is_no_part_of_a_snapshot() {
 }
 
 #[test]
+fn a_root_in_which_nothing_but_a_freeze_was_placed_stays() {
+    let grove = Grove::new();
+    grove.put("main/a", "old");
+    let frozen = |words: &[&str]| grove.lokt("alice").env("LOKT_ROOT", root(&grove, "run")).args(words).run();
+    grove.take("");
+    frozen(&["freeze", "deploy"]).exits(0, "it is free");
+    let before = inode(&root(&grove, "run"));
+    grove.run("alice", "snapshot restore latest --in-place --acquire --force").exits(0, "around the root");
+    assert_eq!(inode(&root(&grove, "run")), before, "the root is the same directory");
+    frozen(&["guard", "deploy", "--", "true"]).exits(2, "frozen-means-frozen: through a restore");
+    let id = grove.take("");
+    assert!(!manifest(&grove, &id).contains("freezes"), "nor is it saved");
+}
+
+#[test]
+fn directories_that_stay_get_the_rights_that_they_had() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let grove = grove("deep/er/any name");
+    let dirs = ["main", "main/deep", "main/deep/er"].map(|dir| grove.top().join(dir));
+    let rights = || dirs.each_ref().map(|dir| fs::metadata(dir).expect("it is there").mode() & 0o7777);
+    let before = rights();
+    grove.take("");
+    for dir in &dirs {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    }
+    grove.put("main/a", "new");
+    grove.run("alice", "snapshot restore latest --in-place --acquire --force").exits(0, "around the root");
+    assert_eq!(rights(), before, "as they were when the snapshot was taken");
+    grove.run("alice", "snapshot diff latest --exit-code").exits(0, "so nothing differs");
+}
+
+#[test]
 fn a_holder_keeps_its_lock_while_its_worktree_is_restored() {
     for place in PLACES {
         let grove = grove(place);

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use lokt_core::badges::Badges;
-use lokt_core::decide::{Decision, Grip, Intent, Terms};
+use lokt_core::decide::{Broken, Decision, Grip, Intent, Terms};
 use lokt_core::denial::Denial;
 use lokt_core::guard::{Ended, Outcome};
 use lokt_core::hold::Hold;
@@ -181,9 +181,11 @@ impl Taken {
     fn add(&mut self, lokt: &Lokt, name: &LockName, seat: Option<Seat>, changed: Changed) -> Option<Said<Grasped>> {
         self.warnings.extend(changed.warnings);
         match (changed.decision, changed.before) {
-            (Decision::Commit { next: Some(hold), .. }, before) => {
+            (Decision::Commit { next: Some(hold), broken, .. }, before) => {
                 self.holds.push((name.clone(), (*hold).clone()));
-                let was_foreign = before.is_some_and(|before| before.is_foreign());
+                // What can't be read may be what another program was about to write.
+                let was_foreign = broken == Some(Broken::Corrupt)
+                    || before.is_some_and(|before| before.is_foreign() || before.has_foreign_process());
                 let (lokt, name, granted_ms) = (lokt.clone(), name.clone(), lokt.now().boottime_ms);
                 self.grasps.push(Grasp { lokt, name, hold: *hold, was_foreign, seat, granted_ms });
                 None

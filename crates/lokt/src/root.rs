@@ -135,6 +135,8 @@ impl Surroundings {
         let git = self.git_common_dir();
         let top = match (lokt_repository(&self.cwd), &git) {
             (Some(top), None) => Some(top),
+            // A hook went elsewhere with the `GIT_DIR` of its own repository.
+            (Some(top), Some(git)) if self.is_only_named(git) => Some(top),
             (Some(top), Some(git)) if tidy(git).starts_with(&top) => Some(top),
             // What is around a git directory above us is above us, too.
             (None, Some(git)) if git.parent().is_some_and(|dir| self.cwd.starts_with(dir)) => None,
@@ -150,6 +152,13 @@ impl Surroundings {
             }
         }
         Some(Found { path: top.join(JVS).join(LOKT), method: Method::LoktRepository })
+    }
+
+    /// Reports whether git's variables alone lead to `git`: it isn't the repository around the current directory.
+    fn is_only_named(&self, git: &Path) -> bool {
+        let named = |dir: &Option<OsString>| dir.as_ref().is_some_and(|dir| !dir.is_empty());
+        (named(&self.git_dir) || named(&self.git_common_dir))
+            && self.git_upwards(&self.cwd).is_none_or(|around| tidy(&around) != tidy(git))
     }
 
     /// Git's common directory: what the variables name, if that is one, else what is found upwards. A variable of git's that names

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::queue::{InLine, in_line, waits};
 use crate::args::{RootArg, lock_name};
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::exit::Exit;
 use crate::members::{FreezeMembers, HolderMembers, KeeperMembers, kept_by, text};
 use crate::paint::{self, tag};
@@ -77,6 +77,14 @@ impl Would {
             (Some(denial), _) => Self::new("deny", Some(denial)),
             (None, true) => Self::new("refresh", None),
             (None, false) => Self::new("acquire", None),
+        }
+    }
+
+    /// The same with the exit code that `LOKT_EXIT_CONFLICT` sets for every runner.
+    fn with_conflict(self, code: Option<u8>) -> Self {
+        match code {
+            Some(code) if self.exit == Exit::Held => Self { exit: Exit::Other(code), exit_code: code, ..self },
+            _ => self,
         }
     }
 
@@ -170,13 +178,16 @@ struct CycleMember {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
+    let conflict = context::conflict_exit_code(None)?;
     let context = Context::read(&args.root)?;
     let Some(lokt) = context.open()? else {
         return Ok(report(&free(&name), args.asks, format));
     };
     let outlook = lokt.outlook_inside(&name, &context.holds)?;
     let cycle = lokt.deadlock(&name)?.unwrap_or_default();
-    Ok(report(&explain(&context.root.path, &lokt, &name, &outlook, &cycle), args.asks, format))
+    let why = explain(&context.root.path, &lokt, &name, &outlook, &cycle);
+    let why = Why { guard: why.guard.with_conflict(conflict), ..why };
+    Ok(report(&why, args.asks, format))
 }
 
 fn free(name: &LockName) -> Why<'_> {

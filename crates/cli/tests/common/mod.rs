@@ -292,6 +292,12 @@ impl Call {
         self.begin()
     }
 
+    /// Starts it with this as its stdout.
+    pub(crate) fn answers_to(mut self, stdout: OwnedFd) -> Running {
+        self.command.stdout(Stdio::from(stdout)).stderr(Stdio::piped());
+        self.begin()
+    }
+
     /// Runs it to its end.
     pub(crate) fn run(self) -> Said {
         self.start().wait()

@@ -17,15 +17,19 @@ pub(super) fn check(surroundings: &Surroundings, used: &Found) -> Check {
     };
     let mut seen = BTreeSet::from([real(&used.path)]);
     let others = others.into_iter().filter(|path| is_root(path) && seen.insert(real(path)));
-    Check::new("second_root", others.map(|path| finding(&path, used)))
+    let named_git = surroundings.git_dir.is_some() || surroundings.git_common_dir.is_some();
+    Check::new("second_root", others.map(|path| finding(&path, used, named_git)))
 }
 
-fn finding(other: &Path, used: &Found) -> Finding {
+fn finding(other: &Path, used: &Found, named_git: bool) -> Finding {
     let (path, used_path) = (other.display(), used.path.display());
     let message = format!("{path} is a root, too: whoever locks there doesn't exclude those who use {used_path}");
     let hint = match used.method {
         Method::Flag => "leave out --root to use that one, or set LOKT_ROOT for everybody".to_owned(),
         Method::Env => "unset LOKT_ROOT to use that one, or set it for everybody".to_owned(),
+        Method::Git if named_git => {
+            "unset GIT_DIR to use the one around this directory, or set LOKT_ROOT for everybody".to_owned()
+        }
         Method::Git | Method::LoktRepository | Method::Local => {
             format!("`rm -r {}` if nobody needs it, or set LOKT_ROOT to one of them for everybody", typed(other))
         }

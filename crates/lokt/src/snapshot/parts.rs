@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use lokt_core::lease::state::Restore;
 use lokt_core::snapshot::exchange::{Exchange, Part};
+use rustix::fs::{Mode, OFlags, open};
 
 use super::carry::{carry_ignored, ignored_in};
 use super::swap::{LOOKS, Swapped, TRIES, can_never, inode, inode_of};
@@ -20,7 +22,7 @@ use crate::error::{At as _, Error, ErrorKind};
 use crate::lease::Worktree;
 use crate::sys::look::{look, may_write};
 use crate::sys::payload;
-use crate::tree::split;
+use crate::tree::{self, split};
 
 /// The plan of an exchange, in its directory in `restores/`.
 const PLAN: &str = "plan";
@@ -91,6 +93,7 @@ impl Worktree {
             if !left.is_empty() && inode(&tree)?.is_none() {
                 continue;
             }
+            parted.give_rights(&plan.parts);
             parted.sync(&plan.parts)?;
             match carry_ignored(&tree, &place) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -135,7 +138,11 @@ fn plan_parts(tree: &Path, place: &Path, anchors: &[Vec<u8>]) -> Result<Vec<Part
         let (from, into) = (below(place, dir), below(tree, dir));
         may_write(&from).at("replace", &from, "").map_err(|error| error.hint("nothing was changed"))?;
         match look(&into).at("look at", &into, "")? {
-            None => drop(payload::make(&into).at("make", &into, "")?),
+            None => {
+                payload::make(&into).at("make", &into, "")?;
+                // The snapshot says nothing of it: it is to stay as it is.
+                give_alike(&from, &into).at("copy the rights of", &from, "")?;
+            }
             Some(found) if found.is_dir => payload::make_writable(&into).at("write to", &into, "")?,
             Some(_) => {
                 return Err(in_the_way(
@@ -306,6 +313,23 @@ impl Parted<'_> {
         format!("{CLAIM}.{nonce}.{at}.")
     }
 
+    /// Gives the directories that stay what the snapshot says of them: owner, rights and attributes. Best effort: a process that
+    /// may not change them has done the rest.
+    fn give_rights(&self, parts: &[Part]) {
+        let mut dirs: Vec<&[u8]> = vec![&[]];
+        for part in parts {
+            let slashes = part.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            dirs.extend(slashes.map(|(slash, _)| &part.path[..slash]));
+        }
+        dirs.sort_unstable();
+        dirs.dedup();
+        // The inner ones first: an outer one may keep us from them afterwards.
+        for dir in dirs.iter().rev() {
+            // Once the tree is put away another process has done all of this.
+            let _ = give_alike(&below(self.tree, dir), &below(self.place, dir));
+        }
+    }
+
     /// Waits until all parts are where they are after a power cut, too.
     fn sync(&self, parts: &[Part]) -> Result<(), Error> {
         let mut dirs: Vec<&[u8]> = parts.iter().map(|part| split(&part.path).0).collect();
@@ -322,6 +346,14 @@ impl Parted<'_> {
         }
         Ok(())
     }
+}
+
+fn give_alike(from: &Path, to: &Path) -> io::Result<()> {
+    let open = |path: &Path| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        open(path, flags, Mode::empty())
+    };
+    Ok(tree::give_alike(open(from)?.as_fd(), open(to)?.as_fd())?)
 }
 
 /// The plan in a directory; `None` if the directory or the plan is gone.

@@ -63,7 +63,9 @@ pub(crate) fn tighten(top: &Path, path: &str, seen: &Look, keep: u32) -> io::Res
         return Ok(false);
     }
     let kind = FileType::from_raw_mode(stat.st_mode);
-    let ours = stat.st_uid == us() && matches!(kind, FileType::RegularFile | FileType::Directory);
+    // A file with another name elsewhere isn't only the root's.
+    let is_file = kind == FileType::RegularFile && stat.st_nlink == 1;
+    let ours = stat.st_uid == us() && (is_file || kind == FileType::Directory);
     // Who made a directory everybody's group's meant new files to be, too.
     let left = stat.st_mode & 0o7777 & (keep | 0o7000);
     if !ours || left == stat.st_mode & 0o7777 {

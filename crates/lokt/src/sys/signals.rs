@@ -86,6 +86,16 @@ pub fn die_of(number: i32) {
     let _ = raise(signal);
 }
 
+/// Lets signals end this process again, for the last thing that it does: writing an answer that nobody may read. An [`Inbox`] blocks
+/// them, and by then nobody reads it any more.
+pub fn let_signals_end_us() {
+    let mut ends = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+        ends.add(signal);
+    }
+    let _ = ends.thread_unblock();
+}
+
 /// What is passed on to a command.
 const FORWARDED: [Signal; 7] = [
     Signal::SIGINT,

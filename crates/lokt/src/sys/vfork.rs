@@ -45,6 +45,9 @@ const STAT_BYTES: usize = 1024;
 /// Signals have the numbers from 1 to this.
 const SIGNAL_MAX: c_int = 64;
 
+/// What a terminal sends to stop a process.
+const STOPS: [c_int; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 /// Everything that the child needs.
 pub(super) struct Start<'a> {
     /// Where the program may be, in the order in which to try.
@@ -145,7 +148,12 @@ impl Shared<'_, '_> {
             unsafe { libc::execve(path.as_ptr(), self.words.as_ptr(), self.environment.as_ptr()) };
             match Errno::last() {
                 Errno::EACCES => denied = Errno::EACCES,
-                Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR | Errno::ENODEV | Errno::ETIMEDOUT => {}
+                Errno::ENOENT
+                | Errno::ESTALE
+                | Errno::ENOTDIR
+                | Errno::ENODEV
+                | Errno::ETIMEDOUT
+                | Errno::ENAMETOOLONG => {}
                 errno => return Failed::Start(errno),
             }
         }
@@ -209,6 +217,17 @@ fn reset_signals(ignores_pipes: bool) {
         let (mut action, mut before) = unsafe { std::mem::zeroed::<(libc::sigaction, libc::sigaction)>() };
         // SAFETY: asks only. A number that is no signal is an error.
         if unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) } != 0 {
+            continue;
+        }
+        // One that came meanwhile would stop this process as soon as it is unblocked, and the caller, which waits for it, with it.
+        // Ignoring a signal drops it. The caller got its own, and stops with its group.
+        if STOPS.contains(&signal) && before.sa_sigaction == libc::SIG_DFL {
+            action.sa_sigaction = libc::SIG_IGN;
+            // SAFETY: neither of the two runs any code.
+            unsafe {
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+                libc::sigaction(signal, &raw const before, std::ptr::null_mut());
+            }
             continue;
         }
         let is_handled = !matches!(before.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);

@@ -74,6 +74,13 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// Gives a directory the owner, the rights and the attributes of another one, but not its times.
+pub(crate) fn give_alike(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
+    let (model, now) = (look_at(from)?, look_at(to)?);
+    let xattrs = Owner::Open(from).read()?;
+    Wanted { mtime: now.mtime, ..Wanted::of(&model, &xattrs) }.give(to).map(drop)
+}
+
 /// What a copy has.
 #[derive(Debug)]
 pub(super) struct Given {

@@ -30,6 +30,7 @@ pub use lokt_core::snapshot::entry::{Entry, Kind, SourceStamp, Time};
 pub use lokt_core::snapshot::ignore::Ignore;
 pub use lokt_core::snapshot::manifest::{Header, Manifest};
 
+pub(crate) use attributes::give_alike;
 pub use beneath::{LeftOut, Tree};
 pub(crate) use beneath::{READABLE, open_beneath, split};
 pub use capture::{Captured, capture};

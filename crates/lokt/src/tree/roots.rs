@@ -25,6 +25,10 @@ const GIT: [&str; 3] = ["HEAD", "objects", "refs"];
 const COUNTERS: [&str; 2] = ["state/next", "state/ceiling"];
 /// And one of these.
 const PLACES: [&str; 2] = ["locks", "state/tmp"];
+/// A root has this from the beginning, also one in which nothing but freezes was placed.
+const SCRATCH: &str = "state/tmp";
+/// And one of these after its first change.
+const TRACES: [&str; 2] = ["freezes", "audit.log"];
 
 /// Reports whether `name` in `dir` is a lock root. A link called `.lokt` is one: what it leads to is used as the root.
 pub(crate) fn is_root(dir: BorrowedFd<'_>, name: &[u8], kind: FileType) -> bool {
@@ -44,7 +48,13 @@ pub(crate) fn is_git_dir(dir: BorrowedFd<'_>) -> bool {
 pub(crate) fn looks_like_root(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
     let below = |path: &&str| has(dir, &[name, b"/", path.as_bytes()].concat());
     // Most directories end here, with one question to the kernel.
-    below(&"state") && COUNTERS.iter().any(below) && PLACES.iter().any(below)
+    below(&"state") && has_marks(|path| below(&path))
+}
+
+/// Reports whether a directory with these entries is a root.
+fn has_marks(has: impl Fn(&'static str) -> bool) -> bool {
+    let any = |paths: [&'static str; 2]| paths.into_iter().any(&has);
+    (any(COUNTERS) && any(PLACES)) || (has(SCRATCH) && any(TRACES))
 }
 
 fn has(dir: BorrowedFd<'_>, path: &[u8]) -> bool {
@@ -137,8 +147,7 @@ fn roots_among(entries: &[Entry]) -> HashSet<Vec<u8>> {
             Kind::Dir => {
                 name == OWN_NAME
                     || (name == NAME_IN_GIT && GIT.iter().all(|name| has(above, name)))
-                    || (COUNTERS.iter().any(|name| has(&entry.path, name))
-                        && PLACES.iter().any(|name| has(&entry.path, name)))
+                    || has_marks(|name| has(&entry.path, name))
             }
             _ => false,
         }
@@ -180,12 +189,19 @@ mod tests {
         assert_eq!(left(&git), ["r", "r/HEAD", "r/objects", "r/refs"]);
         let named = ["x/", "x/locks/", "x/locks/a.json", "x/state/", "x/state/next", "y"];
         assert_eq!(left(&named), ["y"]);
+        let frozen = ["x/", "x/freezes/", "x/freezes/a.json", "x/state/", "x/state/tmp/", "y"];
+        assert_eq!(left(&frozen), ["y"], "no token was given in it yet");
     }
 
     #[test]
     fn what_only_has_the_name_stays() {
-        for paths in [&["lokt/", "lokt/src"][..], &["x/", "x/locks/"], &["x/", "x/state/", "x/state/next"], &[".lokt"]]
-        {
+        for paths in [
+            &["lokt/", "lokt/src"][..],
+            &["x/", "x/locks/"],
+            &["x/", "x/state/", "x/state/next"],
+            &["x/", "x/audit.log"],
+            &[".lokt"],
+        ] {
             assert_eq!(left(paths).len(), paths.len(), "{paths:?}");
         }
     }
