@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn programs_that_read_only_a_number_refuse_what_they_would_misread() {
-        assert_eq!(Format::new(false).to_text(), "1\n");
+        assert_eq!(Format::new(false).to_text(), "2\n");
         assert_eq!(Format::new(true).to_text(), "2\nmain: .\n");
     }
 
