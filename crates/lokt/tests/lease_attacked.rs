@@ -148,7 +148,7 @@ fn nothing_is_published_into_the_repository_itself() {
         let error = main.publish(token, &source, &world.jvs().join(target)).expect_err(target);
         assert_eq!(error.kind(), ErrorKind::BadName, "{target}: {error}");
     }
-    assert_eq!(fs::read_to_string(world.jvs().join("format_version")).expect("it is there"), "1\n");
+    assert_eq!(fs::read_to_string(world.jvs().join("format_version")).expect("it is there"), "2\n");
 }
 
 #[test]
