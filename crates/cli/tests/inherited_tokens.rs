@@ -168,6 +168,7 @@ fn a_repository_by_another_path_is_the_same_repository() {
     // As whoever set LOKT_LEASE_REPO by hand, through the link.
     let token = grove.acquire("alice", LONG).to_string();
     let call = grove.lokt("alice").env("LOKT_LEASE_WORKTREE", "main").env("LOKT_LEASE_TOKEN", &token);
+    let call = call.env("LOKT_LEASE_REPO_ID", fs::read_to_string(grove.inside("repo_id")).expect("it has one").trim());
     call.env("LOKT_LEASE_REPO", &link).args(["lease", "fence", "check"]).run().exits(0, "it is the same");
 }
 

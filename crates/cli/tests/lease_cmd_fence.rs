@@ -129,8 +129,11 @@ fn inside_a_run_the_token_need_not_be_given() {
     // As `lease run` tells its command.
     let inside = || {
         let call = grove.lokt("alice").env("LOKT_LEASE_WORKTREE", "feature").env("LOKT_LEASE_REPO", grove.top());
-        call.env("LOKT_LEASE_TOKEN", token.to_string()).cwd(grove.outside())
+        let id = fs::read_to_string(grove.inside("repo_id")).expect("it has one");
+        call.env("LOKT_LEASE_TOKEN", token.to_string()).env("LOKT_LEASE_REPO_ID", id.trim()).cwd(grove.outside())
     };
+    let said = inside().env("LOKT_LEASE_REPO_ID", "").args(["lease", "fence", "check"]).run();
+    said.exits(6, "a number alone is good in any repository that was made in the place of ours");
     let said = inside().args(["lease", "fence", "check"]).run().exits(0, "wherever the command is");
     assert_eq!(said.stdout, format!("token {token} of worktree \"feature\" is good\n"));
     inside().args(["lease", "fence", "check", "--worktree", "feature"]).run().exits(0, "it is that one");

@@ -88,7 +88,7 @@ pub(crate) fn of_run(run: &LeaseRun, me: Identity) -> Result<Worktree, Failure> 
 }
 
 fn has_id_of_run(repo: &Repository, run: &LeaseRun) -> bool {
-    run.repo_id.as_deref().is_none_or(|id| id == repo.id())
+    run.repo_id.as_deref().is_some_and(|id| id == repo.id())
 }
 
 /// Is this the repository of the `lokt lease run` that this runs under, by whichever path?
