@@ -103,7 +103,7 @@ fn a_lock_of_jvs_that_cannot_be_read_counts_as_held() {
     let denied = grove.json("alice", "lease acquire", 2);
     assert_eq!((&denied["code"], &denied["state"]), (&json!("E_LOCK_CONFLICT"), &json!("corrupt")), "{denied}");
     let said = grove.run("alice", "lease acquire").exits(2, "somebody may be writing it");
-    said.notes("worktrees/main/lock.json", "the file is named").notes("lease break", "and what ends it");
+    said.notes("worktrees/main/lock.json", "the file is named").notes("`--wait` waits until", "and what helps");
     grove.run("alice", "lease break --force --reason stuck").exits(0, "it is told to");
     assert!(!lock_file(&grove, "main").exists(), "the way is free, for jvs too");
     grove.acquire("alice", LONG);

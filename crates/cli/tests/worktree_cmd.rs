@@ -175,7 +175,7 @@ fn a_worktree_whose_lease_is_held_is_neither_renamed_nor_removed() {
         let said = grove.run("bob", words).exits(2, "alice writes there");
         said.notes("held by alice", "who")
             .notes("purpose:  rebase", "what for")
-            .notes("lease break", "what people can do");
+            .notes("when it was given back, try again", "what helps");
         let json = grove.json("bob", words, 2);
         assert_eq!((&json["status"], &json["code"]), (&json!("blocked"), &json!("E_LOCK_CONFLICT")), "{json}");
         assert_eq!((&json["holder_owner"], &json["state"]), (&json!("alice"), &json!("held")), "{json}");
