@@ -76,7 +76,7 @@ impl Report {
         self.exit == exit
     }
 
-    /// The same for whoever asked for quiet: what worked, what was refused and what a signal ended is in the exit code. Errors and
+    /// The report under `-q`: a success, a refusal and an end by a signal are in the exit code alone. Errors and
     /// warnings are still said, and JSON was asked for.
     pub(crate) fn quiet(mut self, quiet: bool, format: Format) -> Self {
         if quiet && format == Format::Text && matches!(self.exit, Exit::Done | Exit::Held | Exit::Signal(_)) {

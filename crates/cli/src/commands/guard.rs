@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// What to do when the lock is lost while the command runs
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_lost: WhenLost,
-    /// Exit with this code instead of 2 if the lock can't be had; otherwise `LOKT_EXIT_CONFLICT`
+    /// Exit with this code instead of 2 if the lock is unavailable; the default is `LOKT_EXIT_CONFLICT`
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
     conflict_exit_code: Option<u8>,
     /// Say nothing but errors and warnings: a refusal is in the exit code
@@ -169,7 +169,7 @@ fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
     let mut inbox = inbox()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
     let mut display = Display::new(&lokt).quiet(args.quiet);
-    // Whoever holds nothing is in no circle; several names are held one after the other.
+    // A caller that holds nothing is in no deadlock. Several names are acquired one after the other.
     display.may_deadlock = context.holds.iter().next().is_some() || names.len() > 1;
     let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
     let timeout = waiting_time(args.wait, args.timeout);

@@ -16,7 +16,7 @@ use crate::show::{clean, quoted};
 #[derive(clap::Parser)]
 #[command(
     after_help = "The copy is complete and synced before it replaces the target in one step, and the token is checked in that same \
-    step: whoever lost the lock meanwhile changes nothing. Inside `lokt guard` the token needn't be given; \
+    step: a caller that has lost the lock changes nothing. Inside `lokt guard` the token needn't be given; \
     the one that the guard hands down counts only for the lock of that guard, not in another root (6)."
 )]
 pub(crate) struct Args {

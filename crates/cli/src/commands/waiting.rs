@@ -63,7 +63,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// The same for whoever asked for quiet.
+    /// A display that shows nothing if `quiet`.
     pub(crate) fn quiet(mut self, quiet: bool) -> Self {
         self.quiet = quiet;
         self

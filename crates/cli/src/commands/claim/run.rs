@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// What to do when the claim is lost while the command runs
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_lost: WhenLost,
-    /// Exit with this code instead of 2 if the node can't be had; otherwise `LOKT_EXIT_CONFLICT`
+    /// Exit with this code instead of 2 if the node is unavailable; the default is `LOKT_EXIT_CONFLICT`
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
     conflict_exit_code: Option<u8>,
     /// Say nothing but errors and warnings: a refusal is in the exit code
