@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Snapshots against copying and hashing the same files: ratios in one run, on one disk, taken in turns.
 
-    cargo build --release --workspace && cargo build --release -p lokt --example hash_one && python3 benches/snapshot.py
+    cargo build --release --workspace && cargo build --release -p lokt-tree --example hash_one && python3 benches/snapshot.py
 
 Each row runs its candidates one after the other, round after round, so that a noisy moment hits all of them; the figure is the
 ratio of medians. Files are made below the current directory's file system (or --dir). The rows on xfs and btrfs make images there and

@@ -1,5 +1,5 @@
 //! Any bytes where a line of the audit log should be.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::audit::{Event, Filter, LINE_BYTES_MAX, Line, may_be_of_a_token, token_in};
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     shown(bytes);
     let Ok(event) = serde_json::from_slice::<Event>(bytes) else { return };
     let line = event.encode();
-    assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1, "an event is one line");
+    assert_eq!(line.iter().position(|byte| *byte == b'\n'), line.len().checked_sub(1), "an event is one line");
     assert!(line.len() <= LINE_BYTES_MAX + 1, "and not too long for its readers");
     let again: Event = serde_json::from_slice(&line).expect("what was written is an event");
     assert_eq!(again.encode(), line, "writing it again changes nothing");

@@ -1,6 +1,6 @@
 //! Any bytes as a history of claims: owners take, extend, release and reap nodes, clocks step, machines start again, other programs write
 //! events. Every answer is held against what was promised, by the books that the random tests keep too.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 #[expect(dead_code, reason = "the tables of the tests use more of it")]
 #[path = "../../crates/core/tests/claims/book.rs"]

@@ -1,5 +1,5 @@
 //! Any bytes where a descriptor should be: never a panic, and what is one reads back sealed, in its schema.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::snapshot::descriptor::{Consistency, Descriptor};

@@ -1,5 +1,5 @@
 //! Any bytes where an event should be, typed or stored: never a panic, and what is written means what was typed.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 //! Any bytes as the events of a ledger, one per line: folded without a panic, and what is kept of it is what was read.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::ledger::chain::Leaf;

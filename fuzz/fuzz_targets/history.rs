@@ -1,11 +1,11 @@
 //! Any bytes as a history of what processes did, one deed per line: never a panic, a deed reads back, and the judges say the same of it in
 //! whatever order its lines are.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
-use lokt::torture::Orders;
-use lokt_core::history::judge::{ledger, line, lost_updates, overlaps, registers, tokens};
-use lokt_core::history::{Entry, Told, figures};
+use lokt_torture::Orders;
+use lokt_torture::history::judge::{ledger, line, lost_updates, overlaps, registers, tokens};
+use lokt_torture::history::{Entry, Told, figures};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);

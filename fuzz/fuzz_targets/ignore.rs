@@ -1,5 +1,5 @@
 //! Any patterns, and a path after a NUL: never a panic, never slow, and the root is never left out.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::snapshot::ignore::Ignore;

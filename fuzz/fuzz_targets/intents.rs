@@ -1,6 +1,6 @@
 //! Any bytes as a history: owners, guards and bound processes on several machines act on one name, clocks step and sleep, machines start
 //! again, others edit the record. Every answer of `decide` is held against the books of the simulation that the random tests use too.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 #[path = "../../crates/core/tests/sim/mod.rs"]
 mod sim;

@@ -1,9 +1,9 @@
 //! Any bytes where a lease, a session, or a configuration should be: read without a panic; what is a lease can be judged and asked for.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
-use lokt_core::hold::{Fence, Identity, LockId};
+use lokt_core::hold::{Identity, LockId};
 use lokt_core::lease::config::{WorktreeConfig, policy};
 use lokt_core::lease::deciding::{Answer, Ask, Stored, ask};
 use lokt_core::lease::evidence::{Clues, judge};
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(sighting) = Sighting::parse(bytes) {
         assert_eq!(Sighting::parse(&sighting.to_bytes()), Some(sighting), "a sighting reads back");
     }
-    let _ = policy(bytes).map(|wish| wish.policy());
+    let _ = policy(bytes).map(lokt_core::lease::policy::PolicyWish::policy);
     if let Ok(text) = core::str::from_utf8(bytes) {
         named(text);
     }
@@ -59,7 +59,7 @@ fn decides(record: &Record) {
         ..Identity::default()
     };
     let rebooted = Identity { boot_id: Some("another".into()), ..here.clone() };
-    let (token, id) = (Fence::new(9).expect("a token"), LockId::from_bits(7));
+    let id = LockId::from_bits(7);
     let (nonce, session_id) = (record.nonce.as_str(), record.session_id.as_str());
     for me in [here, rebooted, Identity::default()] {
         let _ = record.renewed(&now, &me);
@@ -69,7 +69,7 @@ fn decides(record: &Record) {
                 let verdict = judge(record, &now, &me, &clues, own);
                 assert_eq!(verdict.retry_after_ms.is_none(), verdict.is_over(), "what is over isn't waited for");
                 let stored = Stored::Held(record, verdict);
-                let said = |question| ask(question, stored, token, &id, now, &me);
+                let said = |question| ask(question, stored, &id, now, &me);
                 let acquired = said(Ask::Acquire { nonce: "new", session_id });
                 assert_eq!(matches!(acquired, Answer::Grant { .. }), verdict.is_over(), "only what is over is granted");
                 let renewed = said(Ask::Renew { nonce, session_id });

@@ -2,18 +2,20 @@
 //! acknowledged is there.
 //!
 //! The input is a list of files, separated by NUL: the first byte says which file, the rest is what is in it.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use lokt::ledger::{AppendTerms, Appending, ClaimTerms, Claiming, Ledger, LockPatience, Slot};
-use lokt::sys::machine::{Machine, ProcessStat};
-use lokt::{Draft, Patience, Seq};
 use lokt_core::fnv::{fnv1a_32, fnv1a_64};
+use lokt_core::ledger::draft::Draft;
+use lokt_core::ledger::seq::Seq;
 use lokt_core::time::Moment;
+use lokt_ledger::{AppendTerms, Appending, ClaimTerms, Claiming, Ledger, LockPatience, Slot};
+use lokt_sys::machine::{Machine, ProcessStat};
+use lokt_sys::wait_policy::WaitPolicy;
 use lokt_testkit::machine::{FakeMachine, somebody};
 use lokt_testkit::mem_disk::MemDisk;
 
@@ -119,7 +121,7 @@ fn appends(ledger: &Ledger) {
 fn claims(ledger: &Ledger) {
     let terms = ClaimTerms { ttl_sec: Some(600), force: true, ..ClaimTerms::default() };
     let nodes = ["1".to_owned()];
-    let Ok(said) = ledger.take(&nodes, &terms, &mut Patience::none()) else { return };
+    let Ok(said) = ledger.take(&nodes, &terms, &mut WaitPolicy::none()) else { return };
     if let Claiming::Claimed(claimed) = said.value {
         let _ = ledger.extend(&claimed.node, None, &terms);
         let _ = ledger.release(&claimed.node, None, &terms);

@@ -1,5 +1,5 @@
 //! Any bytes in the small files around a ledger, and in the names of its events: never a panic, and what was understood reads back.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;

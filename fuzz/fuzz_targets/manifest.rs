@@ -1,5 +1,5 @@
 //! Any bytes where a manifest, or a line of one, should be: never a panic, nothing that leads out of the tree, and what is one reads back.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::snapshot::entry::{Entry, Kind};

@@ -1,5 +1,5 @@
 //! Any text where Linux should say something about processes, mounts, locks and users, and any bytes where git should say where a repository is.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::git::{commondir, gitdir};

@@ -1,5 +1,5 @@
 //! Any bytes where a receipt, an intent, a tombstone, a pin or a name should be: never a panic, and what is one reads back.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::snapshot::id::SnapshotId;

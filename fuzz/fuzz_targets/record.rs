@@ -1,11 +1,11 @@
 //! Any bytes where a record should be: read without a panic; what is a hold survives a rewrite, and every command can decide about it.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 use lokt_core::decide::{Breaking, Condition, Facts, Freeze, Intent, Line, Policy, Slot, Terms, decide};
 use lokt_core::denial::Holder;
-use lokt_core::hold::{Fence, Hold, Identity, LockId};
+use lokt_core::hold::{Hold, Identity, LockId};
 use lokt_core::liveness::Liveness;
 use lokt_core::record::{Parsed, encode, parse};
 use lokt_core::time::{Elapsed, Moment};
@@ -33,7 +33,6 @@ fn decides(hold: &Hold) {
     };
     let elapsed = Elapsed::of(hold, &now, &me);
     let id = LockId::from_bits(7);
-    let next_token = Fence::new(9).expect("a token");
     let terms = Terms { ttl_sec: Some(60), reason: None };
     for liveness in [Liveness::Alive, Liveness::Gone, Liveness::Orphan, Liveness::Unknown] {
         let freeze = Holder { hold: hold.clone(), liveness, elapsed };
@@ -44,7 +43,6 @@ fn decides(hold: &Hold) {
                 elapsed,
                 frozen,
                 line: Line::default(),
-                next_token,
                 fresh_id: &id,
                 now,
             };

@@ -4,7 +4,7 @@
 //!
 //! The input is a byte of what happens meanwhile, and a list of files, separated by NUL. The first byte of each says which file, and whether it is
 //! laid over what the first commands left; the rest is what is in it. In a directory, its first line is a name.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,16 +14,21 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
-use lokt::lease::doctor::{Checkup, examine_one};
-use lokt::lease::{Keeping, LeaseTerms, Leasing, Releasing, Taking, TokenCheck, Worktree};
-use lokt::repo::Repository;
-use lokt::snapshot::{Catalog, GcWish, LATEST, SnapshotId};
-use lokt::tree::{Control, Known, Silent};
-use lokt::{Isolation, LeasePolicy, LockName, Patience, Retention, Session};
 use lokt_core::lease::audit::{Event, Head as LogHead};
+use lokt_core::lease::config::Isolation;
+use lokt_core::lease::policy::LeasePolicy;
+use lokt_core::lease::session::Session;
 use lokt_core::lease::slot::{Base, Slot, tag};
+use lokt_core::name::LockName;
+use lokt_core::snapshot::gc::Retention;
+use lokt_sys::wait_policy::WaitPolicy;
 use lokt_testkit::machine::{FakeMachine, somebody};
 use lokt_testkit::mem_disk::MemDisk;
+use lokt_tree::{Control, Known, Silent};
+use lokt_worktree::lease::doctor::{Checkup, examine_one};
+use lokt_worktree::lease::{Keeping, LeaseTerms, Leasing, Releasing, Taking, TokenCheck, Worktree};
+use lokt_worktree::repo::Repository;
+use lokt_worktree::snapshot::{Catalog, GcWish, LATEST, SnapshotId};
 
 /// One in `/audit/` is on the disk of the log. `/audit/events` becomes a log whose hashes are right: nobody guesses those.
 const FILES: [&str; 34] = [
@@ -149,6 +154,7 @@ fuzz_target!(|bytes: &[u8]| {
 struct Place(PathBuf);
 
 impl Place {
+    #[expect(clippy::disallowed_methods, reason = "the tree of a fuzz target is written in place")]
     fn new() -> Self {
         // In memory, where there is such a place: directories are synced.
         let memory = Some(PathBuf::from("/dev/shm")).filter(|memory| memory.is_dir());
@@ -260,14 +266,14 @@ fn looks(repo: &Repository, disks: Disks<'_>) {
     for worktree in &worktrees {
         let _ = (worktree.status(None), worktree.status(Some(&session)), worktree.check_token(7), worktree.head());
     }
-    let _ = (repo.policy(), repo.gc_plan(Retention::default()), repo.in_trash(), repo.verify_audit());
-    let _ = repo.audit_lines(&mut |_, _| std::ops::ControlFlow::Continue(()));
-    if let Ok(catalog) = repo.catalog() {
+    let _ = (repo.policy(), repo.gc().plan(Retention::default()), repo.gc().in_trash(), repo.audit_log().verify());
+    let _ = repo.audit_log().lines(&mut |_, _| std::ops::ControlFlow::Continue(()));
+    if let Ok(catalog) = repo.snapshots().catalog() {
         let _ = (catalog.named(LATEST, None), catalog.named("1", None), catalog.named("r", None));
         let _ = catalog.lineage().problems();
         let halt = AtomicBool::new(false);
         for listed in &catalog.snapshots {
-            let _ = repo.verify(listed, &Known::default(), &Control::new(&Silent, &halt));
+            let _ = repo.snapshots().verify(listed, &Known::default(), &Control::new(&Silent, &halt));
         }
     }
     assert!(content(disks) == before, "looking changed something: {}", difference(&before, &content(disks)));
@@ -280,7 +286,7 @@ fn session(number: u128) -> Session {
 /// Takes the lease, and gives the token.
 fn taken(worktree: &Worktree, session: &Session) -> Option<u64> {
     let terms = LeaseTerms { policy: LeasePolicy::DEFAULT, purpose: None, taking: Taking::FreeOrOver, bearer: None };
-    match worktree.acquire(session, &terms, &mut Patience::none()).ok()?.value {
+    match worktree.acquire(session, &terms, &mut WaitPolicy::none()).ok()?.value {
         Leasing::Granted(lease) => Some(lease.token.get()),
         _ => None,
     }
@@ -288,7 +294,7 @@ fn taken(worktree: &Worktree, session: &Session) -> Option<u64> {
 
 /// Has somebody who looked through the log something to say about it?
 fn is_doubted(repo: &Repository) -> bool {
-    repo.verify_audit().is_ok_and(|said| !said.warnings.is_empty())
+    repo.audit_log().verify().is_ok_and(|said| !said.warnings.is_empty())
 }
 
 /// Does the log end where the last command left it, as its head says? Otherwise the next one counts from somewhere else.
@@ -299,7 +305,7 @@ fn ends_where_its_head_says(audit: &MemDisk) -> bool {
 
 /// Every lease is taken, kept and ended, by one and then by the other.
 fn takes(one: &Repository, other: &Repository, disks: Disks<'_>, tokens: &mut BTreeMap<LockName, u64>) {
-    let is_sound = |repo: &Repository| repo.verify_audit().is_ok_and(|said| said.value.broken.is_none());
+    let is_sound = |repo: &Repository| repo.audit_log().verify().is_ok_and(|said| said.value.broken.is_none());
     // Where something may have been lost with the power, what comes next may show that it wasn't the power.
     let was_sound = is_sound(one) && !is_doubted(one) && ends_where_its_head_says(disks.1);
     for name in ["main", "w"].map(|name| LockName::new(name).expect("a good name")) {
@@ -331,7 +337,7 @@ fn takes(one: &Repository, other: &Repository, disks: Disks<'_>, tokens: &mut BT
             let _ = theirs.release(&them);
         }
     }
-    assert!(!was_sound || is_sound(one), "a sound log is sound after commands: {:?}", one.verify_audit());
+    assert!(!was_sound || is_sound(one), "a sound log is sound after commands: {:?}", one.audit_log().verify());
 }
 
 fn visible(catalog: &Catalog) -> BTreeSet<SnapshotId> {
@@ -340,12 +346,12 @@ fn visible(catalog: &Catalog) -> BTreeSet<SnapshotId> {
 
 /// What is kept and what goes.
 fn collects(repo: &Repository) {
-    let Ok(before) = repo.catalog() else { return };
+    let Ok(before) = repo.snapshots().catalog() else { return };
     for id in visible(&before) {
-        let _ = (repo.pin(&id, Some("fuzz")), repo.unpin(&id));
+        let _ = (repo.snapshots().pin(&id, Some("fuzz")), repo.snapshots().unpin(&id));
     }
     let wish = GcWish { retention: Retention { keep_last: Some(0), keep_within_ms: None }, at_once: true };
-    let Ok(said) = repo.gc_run(&wish) else { return };
+    let Ok(said) = repo.gc().run(&wish) else { return };
     let heads: BTreeSet<&SnapshotId> = before.heads.values().collect();
     for id in &said.value.removed {
         assert!(visible(&before).contains(id) && !heads.contains(id), "{id} was to stay");
@@ -357,20 +363,20 @@ fn mends(repo: &Repository, disks: Disks<'_>) {
     let before = content(disks);
     let _ = examine_one(repo, false);
     assert!(content(disks) == before, "the doctor changed something: {}", difference(&before, &content(disks)));
-    let seen = repo.catalog().map(|catalog| visible(&catalog)).unwrap_or_default();
+    let seen = repo.snapshots().catalog().map(|catalog| visible(&catalog)).unwrap_or_default();
     let _ = examine_one(repo, true);
     let again = examine_one(repo, true);
-    assert_eq!(fixed(&again), Vec::<String>::new(), "what was mended is mended");
-    let still = repo.catalog().map(|catalog| visible(&catalog)).unwrap_or_default();
+    assert_eq!(fixed(&again.checkup), Vec::<String>::new(), "what was mended is mended");
+    let still = repo.snapshots().catalog().map(|catalog| visible(&catalog)).unwrap_or_default();
     assert!(still.is_superset(&seen), "a snapshot is gone: {seen:?} {still:?}");
-    if let Ok(said) = repo.verify_audit() {
+    if let Ok(said) = repo.audit_log().verify() {
         assert_eq!(said.value.broken, None, "a log that was mended is sound");
     }
 }
 
 fn fixed(checkup: &Checkup) -> Vec<String> {
     let findings = checkup.checks.iter().flat_map(|check| &check.findings);
-    findings.filter(|finding| finding.fixed.is_some()).map(|finding| format!("{finding:?}")).collect()
+    findings.filter(|finding| finding.fixed().is_some()).map(|finding| format!("{finding:?}")).collect()
 }
 
 /// Which files differ.

@@ -1,15 +1,17 @@
 //! Any bytes in any file of a root, and then every command on it: never a panic, nothing torn, one holder, tokens that grow.
 //!
 //! The input is a list of files, separated by NUL: the first byte says which file, the rest is what is in it.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use lokt::{Breaking, Condition, Grant, LockName, Lokt, Terms};
+use lokt_core::decide::{Breaking, Terms};
 use lokt_core::fnv::fnv1a_32;
+use lokt_core::name::LockName;
 use lokt_core::record::{self, Parsed};
+use lokt_named::{Condition, Grant, Lokt};
 use lokt_testkit::machine::{FakeMachine, somebody};
 use lokt_testkit::mem_disk::MemDisk;
 
@@ -55,7 +57,11 @@ fuzz_target!(|bytes: &[u8]| {
         let Some(Parsed::Hold(hold)) = mem.peek(RECORD).map(|bytes| record::parse(&bytes)) else {
             panic!("whole-records: what alice took is no record")
         };
-        assert_eq!((hold.owner.as_str(), hold.token.map(|token| token.get())), ("alice", Some(token)), "it is hers");
+        assert_eq!(
+            (hold.owner.as_str(), hold.token.map(lokt_core::hold::Fence::get)),
+            ("alice", Some(token)),
+            "it is hers"
+        );
     }
     ends(&alice, &bob, &name);
     looks(&bob, &name);
@@ -66,22 +72,22 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Whatever only looks.
 fn looks(lokt: &Lokt, name: &LockName) {
-    let _ = (lokt.outlook(name), lokt.entry(name), lokt.queue(name), lokt.known_names(), lokt.exists(name));
-    let _ = (lokt.frozen(name), lokt.still_held(name), lokt.check_token(name, 7_u64));
-    let _ = lokt.history(&mut |_| ControlFlow::Continue(()));
+    let _ = (lokt.inspect().outlook(name), lokt.inspect().entry(name), lokt.inspect().queue(name), lokt.inspect().known_names(), lokt.inspect().exists(name));
+    let _ = (lokt.freezes().frozen(name), lokt.freezes().still_held(name), lokt.check_token(name, 7_u64));
+    let _ = lokt.inspect().history(&mut |_| ControlFlow::Continue(()));
 }
 
 /// Takes it, and gives the token of what is a new hold.
 fn taken(lokt: &Lokt, name: &LockName) -> Option<u64> {
     match lokt.take(name, Terms { ttl_sec: Some(60), reason: None }).ok()?.value {
-        Grant::Granted(granted) => granted.hold.token.map(|token| token.get()),
+        Grant::Granted(granted) => granted.hold.token.map(lokt_core::hold::Fence::get),
         _ => None,
     }
 }
 
 fn ends(alice: &Lokt, bob: &Lokt, name: &LockName) {
-    let _ = alice.freeze(name, Terms::default());
+    let _ = alice.freezes().freeze(name, Terms::default());
     let _ = (bob.prune_all(), bob.unlock(name, Breaking::Stale, Condition::default()), bob.unlock_owner("carol"));
-    let _ = (alice.unlock(name, Breaking::No, Condition::default()), alice.unfreeze(name, true));
+    let _ = (alice.unlock(name, Breaking::No, Condition::default()), alice.freezes().unfreeze(name, true));
     let _ = bob.unlock(name, Breaking::Force, Condition::default());
 }

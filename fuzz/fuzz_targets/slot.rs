@@ -1,5 +1,5 @@
 //! Any bytes where a link of a chain, its birth, or a line of the repository's log should be: never a panic, and what is one reads back.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use lokt_core::hold::Fence;

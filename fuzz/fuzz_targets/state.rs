@@ -1,9 +1,9 @@
 //! Any bytes in lokt's own small files and variables, and where people type: pulses, the token counter, the list of holds, names,
 //! durations.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
-use lokt_core::badges::Badges;
+use lokt_core::inherited_holds::InheritedHolds;
 use lokt_core::counter::{Next, encode_ceiling, parse_ceiling};
 use lokt_core::duration;
 use lokt_core::name::LockName;
@@ -23,8 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(parse_ceiling(&encode_ceiling(ceiling)), Some(ceiling), "the ceiling reads back");
     }
     let Ok(text) = core::str::from_utf8(bytes) else { return };
-    let badges = Badges::parse(text).to_string();
-    assert_eq!(Badges::parse(&badges).to_string(), badges, "holds read back");
+    let inherited_holds = InheritedHolds::parse(text).to_string();
+    assert_eq!(InheritedHolds::parse(&inherited_holds).to_string(), inherited_holds, "holds read back");
     let _ = parse_wall(text);
     if let Ok(name) = LockName::new(text) {
         assert!(!name.as_str().contains('/') && !name.as_str().contains("..") && !name.as_str().starts_with('-'));

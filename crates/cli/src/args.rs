@@ -1,10 +1,14 @@
 //! Argument types that several commands share.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
-use lokt::{LockName, Seq, Timeout, duration};
+use lokt_core::duration;
+use lokt_core::ledger::seq::Seq;
+use lokt_core::name::LockName;
+use lokt_sys::wait_policy::Timeout;
 
 use crate::report::Failure;
 
@@ -14,6 +18,58 @@ pub(crate) struct RootArg {
     /// Use the lock root in this directory, not the one that would be found
     #[arg(long = "root", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) root: Option<PathBuf>,
+}
+
+/// `--wait` and `--timeout` of a lock: waiters for a lock queue.
+#[derive(clap::Args, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueArgs {
+    /// Wait in line for it, for at most 10 minutes
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Wait in line for it, for at most this long; 0 tries once, `never` waits without a limit
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
+    pub(crate) timeout: Option<Timeout>,
+}
+
+impl QueueArgs {
+    /// The time to wait, if any.
+    pub(crate) fn timeout(&self) -> Timeout {
+        waiting_time(self.wait, self.timeout)
+    }
+}
+
+/// `--wait` and `--timeout` of a claim or a lease.
+#[derive(clap::Args)]
+pub(crate) struct WaitArgs {
+    /// Wait for it, for at most 10 minutes
+    #[arg(long)]
+    wait: bool,
+    /// Wait for it, for at most this long; 0 tries once, `never` waits without a limit
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
+    timeout: Option<Timeout>,
+}
+
+impl WaitArgs {
+    /// The time to wait, if any.
+    pub(crate) fn timeout(&self) -> Timeout {
+        waiting_time(self.wait, self.timeout)
+    }
+}
+
+/// `--quiet`, of every command that can be refused.
+#[derive(clap::Args, Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QuietArg {
+    /// Say nothing but errors and warnings: a refusal is in the exit code
+    #[arg(short = 'q', long)]
+    pub(crate) quiet: bool,
+}
+
+/// The command after `--`, of every command that runs one.
+#[derive(clap::Args, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandArg {
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Checks a lock name before the first file is touched.
@@ -79,7 +135,7 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
 
 /// How long to wait, if at all. `--timeout` implies `--wait`.
 pub(crate) fn waiting_time(wait: bool, timeout: Option<Timeout>) -> Timeout {
-    timeout.unwrap_or(if wait { lokt::TIMEOUT.into() } else { Timeout::Once })
+    timeout.unwrap_or(if wait { lokt_sys::wait_policy::TIMEOUT.into() } else { Timeout::Once })
 }
 
 /// `--bind`

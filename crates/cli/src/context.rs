@@ -3,7 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use lokt::{Badges, EntryState, Fence, FoundRoot, Identity, LockId, LockName, Lokt, Presented, Surroundings};
+use lokt_core::decide::Presented;
+use lokt_core::hold::{Fence, Identity, LockId};
+use lokt_core::inherited_holds::InheritedHolds;
+use lokt_core::name::LockName;
+use lokt_named::{EntryState, FoundRoot, Lokt, Surroundings};
+use lokt_sys::look::{look_through, us};
 
 use crate::args::{RootArg, lock_name};
 use crate::report::{Failure, say};
@@ -15,10 +20,10 @@ pub(crate) struct Context {
     pub(crate) surroundings: Surroundings,
     pub(crate) root: FoundRoot,
     pub(crate) me: Identity,
-    /// `LOKT_OWNER` was set; otherwise the owner is whoever is logged in.
+    /// `LOKT_OWNER` was set; otherwise the owner is the login name.
     pub(crate) named_owner: bool,
     /// The holds that we run under.
-    pub(crate) holds: Badges,
+    pub(crate) holds: InheritedHolds,
 }
 
 impl Context {
@@ -46,8 +51,8 @@ impl Context {
         };
         let owner = named_owner()?;
         let named_owner = owner.is_some();
-        let me = lokt::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
-        let holds = text("LOKT_HOLDS").map(|holds| Badges::parse(&holds)).unwrap_or_default();
+        let me = lokt_sys::machine::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
+        let holds = text("LOKT_HOLDS").map(|holds| InheritedHolds::parse(&holds)).unwrap_or_default();
         let root = surroundings.find_root();
         Ok(Self { surroundings, root, me, named_owner, holds })
     }
@@ -77,16 +82,19 @@ impl Context {
     /// The token of `name` that the environment hands down. Guards of several roots can be around us: then the one that was issued
     /// for what is stored here, else the innermost.
     fn inherited(&self, name: &LockName, lokt: Option<&Lokt>) -> Result<Option<Presented>, Failure> {
-        let badges = self.holds.all_of(name).filter_map(|badge| {
-            Some(Presented { token: badge.token.map(Fence::get)?, lock_id: Some(badge.lock_id.clone()) })
+        let inherited_holds = self.holds.all_of(name).filter_map(|inherited_hold| {
+            Some(Presented {
+                token: inherited_hold.token.map(Fence::get)?,
+                lock_id: Some(inherited_hold.lock_id.clone()),
+            })
         });
-        // A guard inside its own lock hands down the names it was asked for, and no badge of its own.
+        // A guard inside its own lock hands down the names it was asked for, and no `LOKT_HOLDS` of its own.
         let listed = innermost(None).unwrap_or_default().into_iter();
         let listed = listed.filter(|claimed| claimed.name == *name).map(|claimed| claimed.presented);
-        let mut candidates: Vec<Presented> = badges.chain(listed).collect();
+        let mut candidates: Vec<Presented> = inherited_holds.chain(listed).collect();
         candidates.dedup();
         if let ([_, _, ..], Some(lokt)) = (candidates.as_slice(), lokt)
-            && let Some(EntryState::Held(holder)) = lokt.entry(name)?.map(|entry| entry.state)
+            && let Some(EntryState::Held(holder)) = lokt.inspect().entry(name)?.map(|entry| entry.state)
         {
             let stored = Some(holder.hold.lock_id);
             candidates.sort_by_key(|candidate| candidate.lock_id != stored);
@@ -133,15 +141,12 @@ pub(crate) fn named_session() -> Option<PathBuf> {
     variable("LOKT_SESSION").map(PathBuf::from)
 }
 
-/// Where session files are kept, if nobody says where: with whoever is logged in, else with the user.
+/// The default directory of session files: the login session's, else the user's.
 pub(crate) fn sessions_dir() -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     // Whoever became another user has the first one's directory in the environment, where it would make files that the first one can't use.
-    let is_ours = |dir: &PathBuf| {
-        use std::os::unix::fs::MetadataExt as _;
-        let uid = rustix::process::geteuid().as_raw();
-        std::fs::metadata(dir).is_ok_and(|dir| dir.is_dir() && dir.uid() == uid)
-    };
+    let is_ours =
+        |dir: &PathBuf| look_through(dir).ok().flatten().is_some_and(|found| found.is_dir && found.uid == us());
     let runtime = absolute("XDG_RUNTIME_DIR").filter(is_ours).map(|dir| dir.join("lokt"));
     runtime.or_else(|| {
         let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
@@ -172,14 +177,14 @@ pub(crate) fn lease_run() -> Option<LeaseRun> {
     Some(LeaseRun { top, repo_id: text("LOKT_LEASE_REPO_ID"), worktree: text("LOKT_LEASE_WORKTREE")?, token })
 }
 
-/// Who asks, where no root is needed. `owner`: what was given on the command line.
-pub(crate) fn whoever(owner: Option<&str>) -> Result<Identity, Failure> {
+/// The caller of a command that needs no root. `owner` is the one of the command line.
+pub(crate) fn caller(owner: Option<&str>) -> Result<Identity, Failure> {
     let owner = match owner {
         Some("") => return Err(Failure::usage("an owner can't be empty").hint("leave out --owner, or give it a name")),
         Some(owner) => owner.to_owned(),
         None => named_owner()?.unwrap_or_else(default_owner),
     };
-    Ok(lokt::identity(owner, text("LOKT_AGENT_ID")))
+    Ok(lokt_sys::machine::identity(owner, text("LOKT_AGENT_ID")))
 }
 
 /// `LOKT_OWNER`. Replaced by something readable, two owners could become one.
@@ -240,6 +245,5 @@ pub(crate) fn dumb_terminal() -> bool {
 
 /// The login name, else `USER`, else the uid.
 fn default_owner() -> String {
-    let uid = || rustix::process::geteuid().as_raw().to_string();
-    lokt::login_name().or_else(|| text("USER")).unwrap_or_else(uid)
+    lokt_sys::machine::login_name().or_else(|| text("USER")).unwrap_or_else(|| us().to_string())
 }

@@ -1,7 +1,9 @@
 //! Exit codes: an interface that scripts depend on. `docs/exit-codes.md` has the same table; a test compares them.
 
-use lokt::lease::LeaseRefusal;
-use lokt::{Denial, Error, ErrorKind, Inbox, Staleness};
+use lokt_core::denial::{Denial, Staleness};
+use lokt_sys::error::{Error, ErrorKind};
+use lokt_sys::signals::SignalQueue;
+use lokt_worktree::lease::LeaseRefusal;
 
 /// What a shell adds to the signal that a process died of.
 const SIGNAL_BASE: u8 = 128;
@@ -99,12 +101,17 @@ impl Exit {
             Self::Damaged => 65,
             Self::Unusable => 69,
             Self::TryAgain => 75,
-            Self::Lost => lokt::LOST,
+            Self::Lost => lokt_core::guard::LOST,
             Self::NotExecutable => 126,
             Self::NoCommand => 127,
             Self::Signal(number) => number.saturating_add(SIGNAL_BASE),
             Self::Other(code) => code,
         }
+    }
+
+    /// The `status` of a refusal in JSON.
+    pub(crate) fn refusal_status(self) -> &'static str {
+        if self == Self::Held { "blocked" } else { "error" }
     }
 
     /// A signal ended a wait, or work.
@@ -113,7 +120,7 @@ impl Exit {
     }
 
     /// A guarded command ended with `code`. Of a signal that reached us too we die as it did; what it makes of one is its own affair.
-    pub(crate) fn of_command(code: u8, inbox: &Inbox) -> Self {
+    pub(crate) fn of_command(code: u8, inbox: &SignalQueue) -> Self {
         let shared = inbox.ended_by().map(Self::of_signal);
         shared.filter(|shared| shared.code() == code).unwrap_or(Self::Other(code))
     }
@@ -152,7 +159,7 @@ impl Exit {
             ErrorKind::BadEvent | ErrorKind::Shared | ErrorKind::BadName => Self::Usage,
             ErrorKind::Missing => Self::Missing,
             ErrorKind::Moving => Self::Moving,
-            ErrorKind::Busy => Self::TryAgain,
+            ErrorKind::Busy | ErrorKind::OutcomeUnknown => Self::TryAgain,
             ErrorKind::Unusable => Self::Unusable,
         }
     }

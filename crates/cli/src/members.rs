@@ -1,23 +1,32 @@
 //! JSON members that several answers share: who holds a lock, who froze it. Members that would be empty are left out.
 
 use jiff::Timestamp;
-use lokt::time::show_wall_seconds;
-use lokt::{Holder, Liveness, Lokt};
+use lokt_core::denial::Holder;
+use lokt_core::liveness::Liveness;
+use lokt_core::time::show_wall_seconds;
+use lokt_named::Lokt;
 use serde::Serialize;
 
 use crate::show::{clean, seconds, seconds_since};
 
+/// The identity of a holder of a lock, a claim or a lease.
+#[derive(Serialize, Default)]
+pub(crate) struct HolderIdentity {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) holder_owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) holder_host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) holder_pid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) holder_agent_id: Option<String>,
+}
+
 /// Who holds a lock.
 #[derive(Serialize, Default)]
 pub(crate) struct HolderMembers {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_owner: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_agent_id: Option<String>,
+    #[serde(flatten)]
+    who: HolderIdentity,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder_age_sec: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,15 +43,17 @@ impl HolderMembers {
     pub(crate) fn of(lokt: &Lokt, holder: &Holder, now: Timestamp) -> Self {
         let hold = &holder.hold;
         Self {
-            holder_owner: text(&hold.owner),
-            holder_host: text(&hold.host),
-            holder_pid: Some(hold.pid),
-            holder_agent_id: text(&hold.agent_id),
+            who: HolderIdentity {
+                holder_owner: text(&hold.owner),
+                holder_host: text(&hold.host),
+                holder_pid: Some(hold.pid),
+                holder_agent_id: text(&hold.agent_id),
+            },
             holder_age_sec: Some(seconds_since(hold.acquired, now)).filter(|age| *age > 0),
             holder_ttl_sec: Some(hold.ttl_sec).filter(|ttl| *ttl > 0),
             holder_remaining_sec: holder.left_ms().map(seconds),
             holder_expired: holder.elapsed.is_expired().then_some(true),
-            holder_pid_status: Some(lokt.pid_status(hold)),
+            holder_pid_status: Some(lokt.inspect().pid_status(hold)),
         }
     }
 }
@@ -50,7 +61,7 @@ impl HolderMembers {
 /// Who froze a name.
 #[derive(Serialize, Default)]
 pub(crate) struct FreezeMembers {
-    /// Said where a lock that is held may be frozen, too.
+    /// Present where a lock that is held may be frozen, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     frozen: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,7 +124,7 @@ pub(crate) fn kept_by(lokt: &Lokt, holder: &Holder) -> Vec<KeeperMembers> {
     if holder.liveness != Liveness::Orphan {
         return Vec::new();
     }
-    let keepers = lokt.keepers(&holder.hold).into_iter();
+    let keepers = lokt.inspect().keepers(&holder.hold).into_iter();
     keepers.map(|keeper| KeeperMembers { pid: keeper.pid, command: keeper.command }).collect()
 }
 

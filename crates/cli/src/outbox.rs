@@ -8,13 +8,12 @@
 //! The thread has every signal blocked. So SIGTTOU, too, and a job in the background isn't stopped by its own warning (`stty tostop`).
 
 use std::collections::VecDeque;
+use std::io::stderr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lokt::sys::signals::spawn_deaf;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::stdio::stderr;
+use lokt_sys::output::{write_all, write_at_once};
+use lokt_sys::signals::spawn_deaf;
 
 /// How long a message is waited for. One that takes longer is written when somebody makes room, and so are those after it, which aren't
 /// waited for.
@@ -23,8 +22,6 @@ const MOMENT: Duration = Duration::from_millis(200);
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Messages that are kept for a reader who may come back.
 const MESSAGES_MAX: usize = 256;
-/// What a pipe takes without waiting, if there is room at all.
-const PIPE_BYTES: usize = 4096;
 
 /// Messages on their way to stderr.
 struct Outbox {
@@ -87,9 +84,7 @@ pub(crate) fn put(text: &str) -> bool {
         Stage::Shut => return false,
         Stage::Unread => return true,
         Stage::Alone => {
-            // What there is no room for is lost.
-            let is_ready = is_ready(Duration::ZERO);
-            let _ = is_ready.then(|| rustix::io::write(stderr(), &text.as_bytes()[..text.len().min(PIPE_BYTES)]));
+            write_at_once(stderr(), text.as_bytes());
             return true;
         }
         Stage::Idle | Stage::Works => {}
@@ -106,15 +101,6 @@ pub(crate) fn put(text: &str) -> bool {
 /// Waits for what isn't written yet, but not for long.
 pub(crate) fn close() {
     drop(OUTBOX.wait(OUTBOX.lock(), FAREWELL));
-}
-
-/// Can something be written now, or within `patience`?
-fn is_ready(patience: Duration) -> bool {
-    let stderr = stderr();
-    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
-    let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
-    let timeout = Timespec { tv_sec: seconds, tv_nsec: i64::from(patience.subsec_nanos()) };
-    matches!(poll(&mut polled, Some(&timeout)), Ok(1))
 }
 
 impl Outbox {
@@ -140,7 +126,7 @@ impl Outbox {
             }
             state.is_writing = true;
             drop(state);
-            let written = write(text.as_bytes());
+            let written = write_all(stderr(), text.as_bytes());
             let mut state = self.lock();
             state.is_writing = false;
             if written.is_err() {
@@ -175,23 +161,6 @@ impl State {
 /// A line that isn't ended will be replaced by the next one.
 fn is_progress(text: &str) -> bool {
     !text.ends_with('\n')
-}
-
-fn write(bytes: &[u8]) -> rustix::io::Result<()> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        match rustix::io::write(stderr(), rest) {
-            Ok(0) => return Err(Errno::PIPE),
-            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-            Err(Errno::INTR) => {}
-            // It is shared with a program that doesn't want to wait for it.
-            Err(Errno::AGAIN) => {
-                is_ready(FAREWELL);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

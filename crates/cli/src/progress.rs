@@ -2,8 +2,7 @@
 
 use std::io::{IsTerminal as _, stderr};
 
-use lokt::sys::machine::{Linux, Machine as _};
-
+use crate::machine;
 use crate::report::say;
 
 /// Nobody needs to be told about what is over by then.
@@ -28,7 +27,7 @@ impl Progress {
     /// `what` is what is being done, as in `verifying`.
     pub(crate) fn new(what: &'static str) -> Self {
         let live = stderr().is_terminal();
-        Self { what, live, began_ms: if live { Linux.now().monotonic_ms } else { 0 }, shown_ms: None, waits: false }
+        Self { what, live, began_ms: if live { machine::now().monotonic_ms } else { 0 }, shown_ms: None, waits: false }
     }
 
     /// So much of it is done, of so much.
@@ -36,7 +35,7 @@ impl Progress {
         if !self.live {
             return;
         }
-        let now_ms = Linux.now().monotonic_ms;
+        let now_ms = machine::now().monotonic_ms;
         let next_ms = self.shown_ms.map_or(self.began_ms + QUIET_MS, |shown_ms| shown_ms + EVERY_MS);
         if now_ms >= next_ms {
             self.shown_ms = Some(now_ms);

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
-use std::os::fd::AsFd;
+use std::time::Duration;
 
-use lokt::sys::bell::write_unless;
-use lokt::{ErrorKind, Inbox};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use lokt_sys::error::ErrorKind;
+use lokt_sys::output::has_room;
+use lokt_sys::signals::SignalQueue;
+use lokt_sys::wakeup::write_unless;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -49,6 +50,18 @@ enum Purpose {
 impl Report {
     pub(crate) fn new(exit: Exit) -> Self {
         Self { exit, stdout: String::new(), stderr: Vec::new(), purpose: Purpose::Work }
+    }
+
+    /// A refusal in text: the message, details about the holder, and what to type next.
+    pub(crate) fn refused(
+        exit: Exit,
+        message: &str,
+        details: impl IntoIterator<Item = String>,
+        hint: Option<String>,
+        last_resort: Option<String>,
+    ) -> Self {
+        let report = Self::new(exit).note(format!("error: {message}")).notes(details);
+        report.notes(hint.map(|hint| format!("hint: {hint}"))).notes(last_resort)
     }
 
     /// The same from a command that does nothing but answer: it fails if its answer can't be written.
@@ -120,8 +133,9 @@ impl Report {
     }
 
     /// Warnings of the library.
-    pub(crate) fn warnings(self, warnings: Vec<String>) -> Self {
-        self.notes(warnings.into_iter().map(|warning| format!("warning: {}", crate::show::clean(&warning))))
+    pub(crate) fn warnings(self, warnings: impl IntoIterator<Item = impl ToString>) -> Self {
+        let line = |text: String| format!("warning: {}", crate::show::clean(&text));
+        self.notes(warnings.into_iter().map(|warning| line(warning.to_string())))
     }
 
     /// Says it. Whoever closed our output doesn't want the answer any more, but the exit code is still true.
@@ -132,8 +146,8 @@ impl Report {
             text.push('\n');
         }
         say(&text);
-        if !self.stdout.is_empty() && !takes_more(&io::stdout()) {
-            lokt::sys::signals::let_signals_end_us();
+        if !self.stdout.is_empty() && !has_room(io::stdout(), Duration::ZERO).unwrap_or(true) {
+            lokt_sys::signals::let_signals_end_us();
         }
         if let Err(error) = answer(&self.stdout)
             && error.kind() != io::ErrorKind::BrokenPipe
@@ -149,13 +163,6 @@ impl Report {
         outbox::close();
         self.exit
     }
-}
-
-/// Would a write to `out` be taken at once? A full pipe and a stopped terminal take nothing.
-fn takes_more(out: &impl AsFd) -> bool {
-    let mut polled = [PollFd::new(out, PollFlags::OUT)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut polled, Some(&at_once)).is_err() || !polled[0].revents().is_empty()
 }
 
 /// Says something while a command runs. A command that holds or waits for something doesn't wait for its reader: [`outbox`].
@@ -176,7 +183,7 @@ pub(crate) fn answer(text: &str) -> io::Result<()> {
 }
 
 /// The same, unless a signal comes before somebody has read what is there. Says whether it did.
-pub(crate) fn answer_unless(text: &str, inbox: &mut Inbox) -> io::Result<bool> {
+pub(crate) fn answer_unless(text: &str, inbox: &mut SignalQueue) -> io::Result<bool> {
     write_unless(io::stdout(), for_stdout(text).as_bytes(), inbox)
 }
 
@@ -262,8 +269,8 @@ impl Failure {
     }
 }
 
-impl From<lokt::Error> for Failure {
-    fn from(error: lokt::Error) -> Self {
+impl From<lokt_sys::error::Error> for Failure {
+    fn from(error: lokt_sys::error::Error) -> Self {
         let general = error.next_step().is_none().then_some(error.kind());
         let hint = error.next_step().map_or_else(|| next_step(error.kind()).to_owned(), Into::into);
         let (exit, code) = (Exit::of_error(&error), error.code());
@@ -288,6 +295,7 @@ fn next_step(kind: ErrorKind) -> &'static str {
         ErrorKind::Damaged => "`lokt ledger verify` names every place",
         ErrorKind::PayloadMismatch => "`lokt snapshot verify --all` says what is damaged",
         ErrorKind::Busy | ErrorKind::Halted => "try again",
+        ErrorKind::OutcomeUnknown => "`lokt status` shows what came of it",
         ErrorKind::NoProcess => "`--bind` takes the pid of a running process; in a shell, $$ is the shell's own",
     }
 }

@@ -7,8 +7,11 @@ use std::path::Path;
 use icu_properties::props::{DefaultIgnorableCodePoint, NoncharacterCodePoint};
 use icu_properties::{CodePointSetData, CodePointSetDataBorrowed};
 use jiff::Timestamp;
-use lokt::time::{millis_between, show_wall_seconds};
-use lokt::{Denial, Hold, Holder, Liveness, PartKind, duration};
+use lokt_core::denial::{Denial, Holder};
+use lokt_core::duration;
+use lokt_core::hold::{Hold, PartKind};
+use lokt_core::liveness::Liveness;
+use lokt_core::time::{millis_between, show_wall_seconds};
 
 /// Text from a file or the environment, fit for a terminal: nothing in it can move the cursor or start a new line.
 pub(crate) fn clean(text: &str) -> String {
@@ -181,7 +184,7 @@ pub(crate) fn until(holder: &Holder, now: Timestamp) -> String {
 
 /// When something ends that has so much time left, and in how long.
 pub(crate) fn at_and_in(left_ms: u64, now: Timestamp) -> String {
-    let at = lokt::time::plus_millis(now, left_ms);
+    let at = lokt_core::time::plus_millis(now, left_ms);
     format!("{} (in {})", show_wall_seconds(at), duration::show_seconds(seconds(left_ms)))
 }
 
@@ -262,9 +265,9 @@ pub(crate) fn refusal(subject: Subject, name: &str, denial: &Denial, me: &str, n
             )
         }
         Denial::Over(holder) => {
-            let token = holder.hold.token.map_or(0, lokt::Fence::get);
+            let token = holder.hold.token.map_or(0, lokt_core::hold::Fence::get);
             let why = match holder.staleness() {
-                Some(lokt::Staleness::Expired) => "its lease has expired",
+                Some(lokt_core::denial::Staleness::Expired) => "its lease has expired",
                 _ => "its process is gone",
             };
             format!("the hold of token {token} on lock {name} is over: {why}, and nobody has taken it since")

@@ -3,10 +3,9 @@
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 
-use lokt::Inbox;
-use lokt::sys::bell::write_unless;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::stdio::stdout;
+use lokt_sys::output::has_reader;
+use lokt_sys::signals::SignalQueue;
+use lokt_sys::wakeup::write_unless;
 
 use crate::report::Failure;
 
@@ -17,11 +16,11 @@ const BUFFER_BYTES: usize = 64 << 10;
 pub(crate) struct Stream {
     waiting: Vec<u8>,
     /// Ends a stream that has no end of its own.
-    pub(crate) inbox: Option<Inbox>,
+    pub(crate) inbox: Option<SignalQueue>,
 }
 
 impl Stream {
-    pub(crate) fn new(inbox: Option<Inbox>) -> Self {
+    pub(crate) fn new(inbox: Option<SignalQueue>) -> Self {
         Self { waiting: Vec::new(), inbox }
     }
 
@@ -35,7 +34,7 @@ impl Stream {
     /// Writes what there is. Break: nobody wants more, because the reader has left or a signal came.
     pub(crate) fn flush(&mut self) -> Result<ControlFlow<()>, Failure> {
         let written = match &mut self.inbox {
-            Some(inbox) => write_unless(stdout(), &self.waiting, inbox),
+            Some(inbox) => write_unless(io::stdout(), &self.waiting, inbox),
             None => io::stdout().write_all(&self.waiting).and_then(|()| io::stdout().flush()).map(|()| true),
         };
         self.waiting.clear();
@@ -52,10 +51,6 @@ impl Stream {
 
     /// Does anybody still read? Whoever has nothing to write finds out only by asking.
     pub(crate) fn is_read() -> bool {
-        let stdout = stdout();
-        let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let answered = poll(&mut polled, Some(&at_once)).is_ok();
-        !answered || !polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+        has_reader(io::stdout())
     }
 }

@@ -3,10 +3,10 @@
 use std::io::{IsTerminal as _, stderr};
 use std::sync::Mutex;
 
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::sys::terminal::Size;
-use lokt::tree::{Phase, Progress};
+use lokt_sys::terminal::Size;
+use lokt_tree::{Phase, Progress};
 
+use crate::machine;
 use crate::progress::CLEAR;
 use crate::report::say;
 use crate::show::{rough, seconds, size};
@@ -37,7 +37,7 @@ struct State {
 impl TreeProgress {
     pub(crate) fn new() -> Self {
         let live = stderr().is_terminal();
-        let began_ms = if live { Linux.now().monotonic_ms } else { 0 };
+        let began_ms = if live { machine::now().monotonic_ms } else { 0 };
         Self { live, state: Mutex::new(State { began_ms, ..State::default() }) }
     }
 }
@@ -46,7 +46,7 @@ impl Progress for TreeProgress {
     fn step(&self, phase: Phase, files_done: u64, files: u64, bytes_done: u64, bytes: u64) {
         // While one thread draws the others have better things to do.
         let Some(mut state) = self.live.then(|| self.state.try_lock().ok()).flatten() else { return };
-        let now_ms = Linux.now().monotonic_ms;
+        let now_ms = machine::now().monotonic_ms;
         let since_ms = match state.phase {
             Some((of, since_ms)) if of == phase => since_ms,
             _ => {
@@ -108,7 +108,7 @@ fn left(done: u64, of: u64, for_ms: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use lokt::tree::Phase;
+    use lokt_tree::Phase;
 
     use super::line;
 

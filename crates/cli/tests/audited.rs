@@ -201,6 +201,7 @@ fn killed_everywhere(args: &[&str], event: &str, prepare: fn(&Place), is_done: f
 
 #[test]
 fn a_lock_killed_at_any_system_call_misses_at_most_the_line_it_was_about_to_write() {
+    lokt_testkit::need!("strace");
     killed_everywhere(
         &["lock", "x", "--ttl", "1h"],
         "acquire",
@@ -211,6 +212,7 @@ fn a_lock_killed_at_any_system_call_misses_at_most_the_line_it_was_about_to_writ
 
 #[test]
 fn an_unlock_killed_at_any_system_call_misses_at_most_the_line_it_was_about_to_write() {
+    lokt_testkit::need!("strace");
     killed_everywhere(
         &["unlock", "x"],
         "release",
@@ -247,6 +249,7 @@ fn injected(place: &Place, args: &[&str], what: &str) -> Ended {
 
 #[test]
 fn a_line_that_loses_a_piece_costs_no_other() {
+    lokt_testkit::need!("strace");
     let place = place();
     place.take("a", &["x"]);
     // The kernel says that seven bytes were written, and they are lost: what follows is no event.
@@ -265,6 +268,7 @@ fn a_line_that_loses_a_piece_costs_no_other() {
 
 #[test]
 fn a_write_or_sync_that_fails_is_said_and_stops_nobody() {
+    lokt_testkit::need!("strace");
     for (what, args, code, warning) in [
         ("write:error=ENOSPC", &["unlock", "x"][..], 0, "audit: can't write"),
         ("write:error=EIO", &["unlock", "x"], 0, "audit: can't write"),
@@ -293,6 +297,7 @@ fn a_write_or_sync_that_fails_is_said_and_stops_nobody() {
 
 #[test]
 fn on_a_full_disk_at_most_one_line_is_torn_and_the_next_stands_alone() {
+    lokt_testkit::need!(root);
     let place = place();
     // The log ends 40 bytes before a page does, and there is no other page.
     let text = r#"

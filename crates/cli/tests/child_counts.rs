@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use lokt_testkit::cmd::Place;
 use lokt_testkit::guarding::{CLOSES, Guarding, KEEPS, LEAVES, PATIENCE, Relative};
-use lokt_testkit::swarm::{Ended, pause};
+use lokt_testkit::swarm::{Ended, pause, wait_until};
 use serde_json::Value;
 
 use crate::common::LOKT;
 
 /// What the kernel wakes takes a few milliseconds, and a few seconds where a hundred others want the processor. That it is the kernel
 /// who wakes them, and not their own look after a second, ten thousand kills show (`guard_killed`).
-pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(10);
 /// Long enough for a waiter that would enter wrongly.
 const A_WHILE: Duration = Duration::from_millis(300);
 
@@ -101,7 +101,9 @@ fn while_the_command_of_a_killed_guard_runs_nobody_enters_and_then_the_first_in_
         assert!(last.lives(), "{title}: what kept the lock still runs");
         last.kill();
         assert!(waiter.line_within(AT_ONCE).is_some(), "crash-frees: {title}: the first in line enters at once");
-        assert!(!last.lives(), "child-counts: {title}: when the next one runs, the last one has ended");
+        // The kernel closes what a process had before it counts as ended, and may do something else in between.
+        let has_ended = wait_until(A_WHILE, || !last.lives());
+        assert!(has_ended, "child-counts: {title}: when the next one runs, the last one has ended");
         waiter.tell();
         assert_eq!(waiter.ends().code(), Some(0), "{title}: its command ran");
         assert_eq!(place.stored("x"), None, "{title}: and gave it back");
@@ -198,6 +200,7 @@ fn way_into(room: &[&str], held: &mut Guarding) -> Vec<String> {
 
 #[test]
 fn a_guard_in_another_pid_namespace_is_never_broken_and_its_end_is_noticed_where_it_can_be_seen() {
+    lokt_testkit::need!(root);
     each(rooms(), |(here, there)| {
         let context = format!("the holder in {here:?}, the others in {there:?}");
         let place = place();
@@ -229,6 +232,7 @@ fn sees_others(room: &[&str]) -> bool {
 
 #[test]
 fn crash_frees_also_for_those_who_wait_in_another_pid_namespace() {
+    lokt_testkit::need!(root);
     each(rooms(), |(here, there)| {
         for command in [&KEEPS, &CLOSES] {
             let context = format!("the holder in {here:?}, the others in {there:?}");
@@ -253,6 +257,7 @@ fn crash_frees_also_for_those_who_wait_in_another_pid_namespace() {
 
 #[test]
 fn a_command_in_another_pid_namespace_that_closed_the_pulse_counts_while_it_runs_or_its_lease_does() {
+    lokt_testkit::need!(root);
     each(rooms(), |(here, there)| {
         let context = format!("the holder in {here:?}, the others in {there:?}");
         let place = place();

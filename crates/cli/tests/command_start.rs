@@ -37,6 +37,7 @@ fn is_refused(place: &Place, context: &str) {
 
 #[test]
 fn a_guard_killed_while_its_command_is_started_lets_nobody_in_beside_it() {
+    lokt_testkit::need!("strace");
     // The child's only `pwrite64`, which records it; and its second `execve`, the first being that of a directory that isn't there.
     for (call, nth) in [("pwrite64", 1), ("execve", 2)] {
         super::child_counts::each(WITHOUT_PULSE, |(flags, command)| {
@@ -74,6 +75,7 @@ fn a_guard_killed_while_its_command_is_started_lets_nobody_in_beside_it() {
 /// Ctrl-Z at that moment would stop a child for which its guard waits, and nothing but a kill would end that.
 #[test]
 fn a_stop_while_the_command_is_started_does_not_stop_it_for_ever() {
+    lokt_testkit::need!("strace");
     let place = used();
     let wrap =
         ["strace", "-f", "--detach-on=execve", "-o", "/dev/null", "-e", "inject=pwrite64:delay_enter=3000000:when=1"];
@@ -112,6 +114,7 @@ fn guards_killed_at_any_moment_leave_no_command_beside_the_next_one() {
 
 #[test]
 fn a_command_whose_pid_cannot_be_recorded_is_not_run() {
+    lokt_testkit::need!("strace");
     for (error, flags, nth) in [("ENOSPC", ["x"].as_slice(), 1), ("EIO", &["x", "-o"], 1), ("ENOSPC", &["x", "y"], 2)] {
         let place = used();
         let inject = format!("inject=pwrite64:error={error}:when={nth}");
@@ -128,6 +131,7 @@ fn a_command_whose_pid_cannot_be_recorded_is_not_run() {
 
 #[test]
 fn a_lease_whose_command_cannot_be_recorded_is_given_back() {
+    lokt_testkit::need!("strace");
     let grove = Grove::new();
     let strace = "-f -o /dev/null -e inject=pwrite64:error=ENOSPC:when=1";
     let call = grove.call("strace").args(strace.split(' ')).args([LOKT]).env("LOKT_OWNER", "alice");

@@ -227,6 +227,7 @@ fn bash_completes_at_the_press_of_tab() {
 
 #[test]
 fn zsh_completes_at_the_press_of_tab() {
+    lokt_testkit::need!("zsh");
     let root = busy();
     let rc = "autoload -Uz compinit; compinit -u -D\nPS1='ready> '\nsource <(lokt completions zsh)\n";
     put(&root.outside().join(".zshrc"), rc);
@@ -236,6 +237,7 @@ fn zsh_completes_at_the_press_of_tab() {
 
 #[test]
 fn zsh_completes_from_a_file_of_its_function_path_too() {
+    lokt_testkit::need!("zsh");
     let root = busy();
     let script = root.run("a", "completions zsh").stdout;
     put(&root.outside().join("functions/_lokt"), script);
@@ -270,6 +272,7 @@ fn bash_offers_words_without_their_descriptions_and_files_after_two_dashes() {
 
 #[test]
 fn fish_offers_live_names_with_their_holders() {
+    lokt_testkit::need!("fish");
     let root = busy();
     put(&root.outside().join("some-file"), "");
     let offers = |line: &str| {
@@ -293,6 +296,7 @@ fn fish_offers_live_names_with_their_holders() {
 
 #[test]
 fn the_scripts_have_no_syntax_errors() {
+    lokt_testkit::need!("zsh", "fish");
     let root = Root::new();
     for (shell, check) in [("bash", &["-n"][..]), ("zsh", &["-n"]), ("fish", &["--no-config", "--no-execute"])] {
         let script = root.outside().join(shell);

@@ -62,6 +62,7 @@ fn root_of(call: Call) -> (PathBuf, String) {
 
 #[test]
 fn in_a_repository_it_is_in_the_git_directory() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let repository = place.repository("repo");
     assert_eq!(root_of(lokt(&repository)), (repository.join(".git/lokt"), "git".into()), "below .git");
@@ -75,6 +76,7 @@ fn in_a_repository_it_is_in_the_git_directory() {
 
 #[test]
 fn every_subdirectory_of_a_repository_means_the_same_root() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let repository = place.repository("repo");
     let deep = place.dir("repo/a/b/c");
@@ -86,6 +88,7 @@ fn every_subdirectory_of_a_repository_means_the_same_root() {
 
 #[test]
 fn linked_worktrees_share_the_root_of_their_repository() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let repository = place.repository("repo");
     git(&repository, &["worktree", "add", "-q", "../linked"]);
@@ -100,6 +103,7 @@ fn linked_worktrees_share_the_root_of_their_repository() {
 
 #[test]
 fn a_submodule_has_a_root_of_its_own() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let inner = place.repository("inner");
     let outer = place.repository("outer");
@@ -111,6 +115,7 @@ fn a_submodule_has_a_root_of_its_own() {
 
 #[test]
 fn a_bare_repository_is_a_repository() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let bare = place.dir("bare.git");
     git(&bare, &["init", "-q", "--bare"]);
@@ -119,6 +124,7 @@ fn a_bare_repository_is_a_repository() {
 
 #[test]
 fn git_itself_is_not_needed() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let repository = place.repository("repo");
     let found = root_of(lokt(&repository).env("PATH", "/nonexistent"));
@@ -128,6 +134,7 @@ fn git_itself_is_not_needed() {
 
 #[test]
 fn git_dir_names_the_repository() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let repository = place.repository("repo");
     let other = place.dir("other");
@@ -155,6 +162,7 @@ fn a_git_dir_that_is_none_is_ignored() {
 
 #[test]
 fn lokt_root_wins_over_git() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let repository = place.repository("repo");
     let found = root_of(lokt(&repository).env("LOKT_ROOT", "mine"));
@@ -204,6 +212,7 @@ fn the_search_upwards_ends_at_home() {
 
 #[test]
 fn the_search_upwards_ends_at_a_strangers_directory() {
+    lokt_testkit::need!(root);
     let place = Place::new();
     let (strange, deep) = (place.dir("strange"), place.dir("strange/ours"));
     place.dir("strange/.lokt");
@@ -214,6 +223,7 @@ fn the_search_upwards_ends_at_a_strangers_directory() {
 
 #[test]
 fn a_new_root_outside_git_keeps_itself_out_of_commits() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let dir = place.dir("plain");
     run(&dir, "lock x").exits(0, "it is free");
@@ -285,6 +295,7 @@ fn a_root_in_a_lokt_repository_is_nothing_wrong_with_it() {
 
 #[test]
 fn the_outermost_of_git_and_the_lokt_repository_has_the_root() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let top = grove(&place, "inside/grove");
     let inner = place.repository("inside/grove/worktrees/a");
@@ -316,6 +327,7 @@ fn the_outermost_of_git_and_the_lokt_repository_has_the_root() {
 /// Git tells a hook of a linked worktree the whole path of its directory, and the hook may go elsewhere.
 #[test]
 fn the_git_dir_of_another_repository_does_not_lead_out_of_a_lokt_repository() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let elsewhere = place.repository("elsewhere");
     git(&elsewhere, &["worktree", "add", "-q", "../linked"]);
@@ -329,6 +341,7 @@ fn the_git_dir_of_another_repository_does_not_lead_out_of_a_lokt_repository() {
 /// All worktrees of a git repository share a root. Where one of them was put into a lokt repository, `doctor` names the other root.
 #[test]
 fn a_worktree_of_an_outside_git_repository_keeps_that_ones_root() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let top = grove(&place, "grove");
     let outside = place.repository("outside");
@@ -347,6 +360,7 @@ fn a_worktree_of_an_outside_git_repository_keeps_that_ones_root() {
 #[test]
 fn a_strangers_lokt_repository_in_a_public_directory_does_not_decide() {
     use std::os::unix::fs::PermissionsExt as _;
+    lokt_testkit::need!(root);
     let place = Place::new();
     let top = grove(&place, "public");
     let ours = place.dir("public/ours");
@@ -359,6 +373,7 @@ fn a_strangers_lokt_repository_in_a_public_directory_does_not_decide() {
 
 #[test]
 fn a_lokt_repository_is_not_made_under_those_who_hold_locks() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let top = place.dir("top");
     let clone = place.repository("top/clone");
@@ -385,6 +400,7 @@ fn a_lokt_repository_is_not_made_under_those_who_hold_locks() {
 /// `git push` to a bare repository runs its hooks with `GIT_DIR=.`; a hook that deploys goes elsewhere.
 #[test]
 fn a_git_dir_that_names_nothing_from_here_is_searched_past() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let site = place.repository("site");
     let sub = place.dir("site/sub");
@@ -404,6 +420,7 @@ fn a_git_dir_that_names_nothing_from_here_is_searched_past() {
 
 #[test]
 fn a_root_that_another_git_dir_leads_to_is_named_by_doctor() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let (one, other) = (place.repository("one"), place.repository("other"));
     run(&one, "lock x").exits(0, "it is free");
@@ -414,6 +431,7 @@ fn a_root_that_another_git_dir_leads_to_is_named_by_doctor() {
 
 #[test]
 fn doctor_names_the_roots_that_were_used_before_the_lokt_repository() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let top = grove(&place, "grove");
     let inner = place.repository("grove/worktrees/a");
@@ -433,6 +451,7 @@ fn doctor_names_the_roots_that_were_used_before_the_lokt_repository() {
 /// The Go program asks git, which refuses a stranger's repository, and locks in the current directory then.
 #[test]
 fn doctor_names_what_is_used_where_git_refuses() {
+    lokt_testkit::need!(root, "git");
     let place = Place::new();
     let strange = place.repository("strange");
     let sub = place.dir("strange/sub");
@@ -447,6 +466,7 @@ fn doctor_names_what_is_used_where_git_refuses() {
 
 #[test]
 fn the_search_for_git_stops_where_gits_own_does() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let repository = place.repository("repo");
     let deep = place.dir("repo/a/b");
@@ -492,6 +512,7 @@ fn the_search_for_git_stops_where_gits_own_does() {
 
 #[test]
 fn whichever_rule_a_root_is_created_by_its_path_is_said() {
+    lokt_testkit::need!("git");
     let place = Place::new();
     let repository = place.repository("repo");
     let plain = place.dir("plain");

@@ -101,6 +101,7 @@ fn what_can_not_be_a_root_fails_and_says_why() {
 
 #[test]
 fn how_the_root_was_found_is_said() {
+    lokt_testkit::need!("git");
     let dir = tempfile::tempdir().expect("temp");
     let doctor =
         |json: &[&str]| Call::new(LOKT).cwd(dir.path()).env("HOME", dir.path()).args(["doctor"]).args(json).run();

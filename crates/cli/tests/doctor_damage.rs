@@ -132,7 +132,7 @@ fn old_freezes_among_the_locks_are_counted_and_removed_when_they_are_over() {
 #[test]
 fn what_killed_processes_left_behind_is_removed_when_it_is_certain() {
     let root = Root::used();
-    let me = lokt::identity("me".into(), None);
+    let me = lokt_sys::machine::identity("me".into(), None);
     let pulse = |pid: i64| {
         let process = json!({"pid": pid, "start": 1});
         json!({"version": 1, "name": "x", "owner": "o", "process": process, "pid_ns": me.pid_ns, "since": "x"})
@@ -284,6 +284,7 @@ fn nothing_behind_a_link_is_touched() {
 
 #[test]
 fn a_clock_that_can_not_be_right_or_was_set_is_reported() {
+    lokt_testkit::need!("faketime");
     let place = Place::new(dynamic_binary());
     place.take("zoe", &["x"]);
     let at = |offset: &str| {

@@ -12,6 +12,7 @@ fn lokt(root: &Path, words: &[&str]) -> crate::common::Said {
 
 #[test]
 fn on_bindfs_named_locks_can_not_be_trusted_and_it_says_so() {
+    lokt_testkit::need!(root, "bindfs");
     let seen = SeenTwice::new();
     let root = seen.bound().join("root");
     for used in [false, true] {
@@ -33,6 +34,7 @@ fn on_bindfs_named_locks_can_not_be_trusted_and_it_says_so() {
 
 #[test]
 fn where_the_other_side_can_not_be_seen_it_is_not_believed_either() {
+    lokt_testkit::need!(root, "bindfs");
     let seen = SeenTwice::new();
     // Something else is mounted over the real directory, for this process alone.
     let script = "mount -t tmpfs none \"$1\" && exec \"$2\" doctor --json";
@@ -44,6 +46,7 @@ fn where_the_other_side_can_not_be_seen_it_is_not_believed_either() {
 
 #[test]
 fn the_directory_under_it_is_as_good_as_ever() {
+    lokt_testkit::need!(root, "bindfs");
     let seen = SeenTwice::new();
     let exam = Exam::of(lokt(&seen.real().join("root"), &["doctor", "--json"]));
     assert_eq!(exam.status("file_system"), "ok", "{}", exam.said);
@@ -51,6 +54,7 @@ fn the_directory_under_it_is_as_good_as_ever() {
 
 #[test]
 fn the_other_side_is_found_beside_a_mount_whose_name_is_no_text() {
+    lokt_testkit::need!(root, "bindfs");
     let seen = SeenTwice::new();
     let script =
         r#"odd="$1/$(printf 'odd\377')" && mkdir "$odd" && mount -t tmpfs none "$odd" && exec "$2" doctor --json"#;

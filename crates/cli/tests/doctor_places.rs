@@ -43,6 +43,7 @@ fn a_second_root_above_or_below_is_named() {
 
 #[test]
 fn a_local_root_beside_the_repositorys_and_the_repositorys_beside_the_variables_are_named() {
+    lokt_testkit::need!("git");
     let dir = tempfile::tempdir().expect("temp");
     let top = dir.path().canonicalize().expect("it is there");
     lokt(&top, "lock x").run().exits(0, "it makes a local root");
@@ -77,6 +78,7 @@ fn check(answer: &Value, name: &str) -> String {
 
 #[test]
 fn namespaces_of_ones_own_are_said() {
+    lokt_testkit::need!(root);
     let place = Place::new(LOKT);
     let time = doctor_in(&place, &["unshare", "--time", "--boottime", "100000", "--fork"], "");
     let said = check(&time, "namespaces");
@@ -88,6 +90,7 @@ fn namespaces_of_ones_own_are_said() {
 
 #[test]
 fn an_overlay_is_said_to_have_more_than_one_view() {
+    lokt_testkit::need!(root);
     let place = Place::new(LOKT);
     // What is mounted goes away with the mount namespace.
     let before = "mkdir l u w root && mount -t overlay overlay -o lowerdir=l,upperdir=u,workdir=w root &&";

@@ -31,6 +31,7 @@ fn fails(check: &Value, words: &[&str]) {
 
 #[test]
 fn a_flock_that_excludes_nobody_is_found() {
+    lokt_testkit::need!("strace");
     let check = with(&["inject=flock:retval=0"], "file_system");
     fails(
         &check,
@@ -41,18 +42,21 @@ fn a_flock_that_excludes_nobody_is_found() {
 
 #[test]
 fn a_flock_that_does_not_work_is_found() {
+    lokt_testkit::need!("strace");
     let check = with(&["inject=flock:error=ENOLCK"], "file_system");
     fails(&check, &["named locks can't be trusted here", "a file can't be locked with flock"]);
 }
 
 #[test]
 fn a_name_that_two_can_take_is_found() {
+    lokt_testkit::need!("strace");
     let check = with(&["inject=renameat2:retval=0"], "file_system");
     fails(&check, &["of two processes that rename to one name, 2 succeeded instead of one"]);
 }
 
 #[test]
 fn one_way_to_take_a_name_is_enough_and_none_is_too_few() {
+    lokt_testkit::need!("strace");
     let check = with(&["inject=renameat2:error=EINVAL"], "file_system");
     assert_eq!(check["status"], "ok", "link does it: {check:#}");
     let check = with(&["inject=linkat:error=EPERM"], "file_system");
@@ -63,11 +67,13 @@ fn one_way_to_take_a_name_is_enough_and_none_is_too_few() {
 
 #[test]
 fn a_disk_that_can_not_sync_is_not_writable() {
+    lokt_testkit::need!("strace");
     fails(&with(&["inject=fsync:error=EIO"], "writable"), &["can't write to", "Input/output error"]);
 }
 
 #[test]
 fn where_no_second_process_can_be_started_that_is_said() {
+    lokt_testkit::need!("strace");
     let check = with(&["inject=clone,clone3,vfork:error=EAGAIN"], "file_system");
     assert_eq!(check["status"], "warn", "{check:#}");
     assert!(check.to_string().contains("two processes couldn't be set against each other"), "{check:#}");

@@ -5,7 +5,8 @@ use std::os::unix::fs::chown;
 use std::path::PathBuf;
 
 use crate::common::exam::Exam;
-use crate::common::{Call, LOKT, Root, chmod, mode};
+use crate::common::programs::copy_of_lokt;
+use crate::common::{Call, Root, chmod, mode};
 
 const ALICE: u32 = 20_001;
 const BOB: u32 = 20_002;
@@ -21,8 +22,7 @@ impl House {
         assert!(rustix::process::geteuid().is_root(), "these tests act as other users: run them as root, as CI does");
         let root = Root::new();
         chmod(root.outside(), 0o755);
-        let lokt = root.outside().join("lokt");
-        Call::new("install").args(["-m", "755", LOKT]).args([&lokt]).run().exits(0, "a temp directory is writable");
+        let lokt = copy_of_lokt(root.outside());
         fs::create_dir(root.path()).expect("a temp directory is writable");
         chown(root.path(), Some(ALICE), Some(ALICE)).expect("root may");
         chmod(&root.path(), 0o700);
@@ -48,6 +48,7 @@ impl House {
 
 #[test]
 fn a_root_that_can_not_be_written_fails_and_everything_else_is_looked_at() {
+    lokt_testkit::need!(root);
     let house = House::of_alice();
     for dir in ["state/tmp", "state", "locks", ""] {
         chmod(&house.root.path().join(dir), 0o500);
@@ -65,6 +66,7 @@ fn a_root_that_can_not_be_written_fails_and_everything_else_is_looked_at() {
 
 #[test]
 fn a_read_only_file_system_is_said_to_be_one() {
+    lokt_testkit::need!(root);
     let house = House::of_alice();
     let root = house.root.path();
     let script = "mount --bind \"$LOKT_ROOT\" \"$LOKT_ROOT\" && mount -o remount,ro,bind \"$LOKT_ROOT\" && exec \"$0\" doctor --json --fix";
@@ -76,6 +78,7 @@ fn a_read_only_file_system_is_said_to_be_one() {
 
 #[test]
 fn a_root_of_somebody_else_and_files_of_others_in_it_are_named_and_left_alone() {
+    lokt_testkit::need!(root);
     let house = House::of_alice();
     let record = house.root.record_path("hers");
     chown(&record, Some(BOB), Some(BOB)).expect("root may");

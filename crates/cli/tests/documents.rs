@@ -78,7 +78,11 @@ fn every_fuzz_target_has_a_source_inputs_and_a_row_in_the_table() {
         .skip(1)
         .map(|bin| bin.split('"').nth(1).expect("a program has a name in quotes"))
         .collect();
+    let doses = repository().join("crates/testkit/tests/fuzz_targets.rs");
+    let doses = fs::read_to_string(doses).expect("every run has a dose");
     for target in &targets {
+        let dose = format!("    {target} \"../../../fuzz/fuzz_targets/{target}.rs\"\n");
+        assert!(doses.contains(&dose), "fuzz_targets.rs has no dose of {target}");
         assert!(fuzz.join(format!("fuzz_targets/{target}.rs")).is_file(), "fuzz target {target} has no source");
         let inputs = fs::read_dir(fuzz.join("corpus").join(target)).map_or(0, Iterator::count);
         assert!(inputs >= 2, "fuzz/corpus/{target} has {inputs} inputs to begin with");

@@ -13,7 +13,7 @@ const DELAY_MS: u64 = 4_000;
 fn expired() -> Place {
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     place.take("a", &["x", "--ttl", "1s"]);
-    let over = wait_until(Duration::from_secs(5), || place.run("a", &["exists", "x"]).code == Some(3));
+    let over = wait_until(Duration::from_secs(30), || place.run("a", &["exists", "x"]).code == Some(3));
     assert!(over, "a one-second lease ends");
     place
 }
@@ -34,6 +34,7 @@ fn foreign_takes(place: &Place, force: bool) -> bool {
 
 #[test]
 fn reviving_an_expired_hold_does_not_overwrite_whoever_took_it_meanwhile() {
+    lokt_testkit::need!("strace");
     let place = expired();
     let mut all = calls(&place, "a", &["lock", "x", "--ttl", "1h"]);
     all.retain(|call| call.name.starts_with("rename"));
@@ -55,6 +56,7 @@ fn reviving_an_expired_hold_does_not_overwrite_whoever_took_it_meanwhile() {
 
 #[test]
 fn refreshing_a_hold_that_was_taken_by_force_meanwhile_does_not_take_it_back() {
+    lokt_testkit::need!("strace");
     let held = || {
         let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
         place.take("a", &["x", "--ttl", "1h"]);
@@ -109,6 +111,7 @@ fn foreign_holds(place: &Place, seconds: i64) {
 
 #[test]
 fn a_guard_whose_fresh_record_another_program_swept_away_does_not_start_its_command() {
+    lokt_testkit::need!("strace");
     let guard = |flags: &[&'static str]| [&["guard", "x"], flags, &["--", "touch", "ran"]].concat();
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     foreign_stale(&place);

@@ -148,7 +148,7 @@ fn what_lives_goes_on_under_a_freeze() {
 #[test]
 fn a_guard_renews_and_what_is_nested_in_it_runs_under_a_freeze() {
     let root = Root::new();
-    let mut guard = Guard::start(&root, "a", "x --ttl 2s");
+    let mut guard = Guard::start(&root, "a", "x --ttl 4s");
     root.run("ops", "freeze x").exits(0, "it may be frozen while it is held");
     let acquired = root.record("x")["acquired_ts"].clone();
     eventually("its lease is renewed", || root.record("x")["acquired_ts"] != acquired);
@@ -156,7 +156,7 @@ fn a_guard_renews_and_what_is_nested_in_it_runs_under_a_freeze() {
     guard.heard("nested-ran");
     guard.does(&format!("env -u LOKT_HOLDS {LOKT} guard x -- echo outside-ran; echo code-$?"));
     guard.heard("code-2");
-    assert!(!guard.stdout().contains("outside-ran"), "frozen-means-frozen: without its badge it is anybody");
+    assert!(!guard.stdout().contains("outside-ran"), "frozen-means-frozen: without its inherited hold it is anybody");
     guard.exit(7).exits(7, "the command's own code");
     assert!(!root.has_record("x"), "its lock was given back");
 }
@@ -224,6 +224,7 @@ fn is_granted_after_the_freeze(events: &[String]) -> bool {
 
 #[test]
 fn no_command_starts_after_a_freeze_was_answered_wherever_its_guard_is_held_up() {
+    lokt_testkit::need!("strace");
     let (refused, held) = (Mutex::new(0), Mutex::new(0));
     in_parallel(AT_ONCE, every_call(&GUARD), |call| {
         let context = format!("a guard delayed at {}#{}", call.name, call.nth);
@@ -256,6 +257,7 @@ fn no_command_starts_after_a_freeze_was_answered_wherever_its_guard_is_held_up()
 
 #[test]
 fn no_command_starts_after_a_freeze_was_answered_wherever_the_freeze_is_held_up() {
+    lokt_testkit::need!("strace");
     let order = Mutex::new((0, 0));
     in_parallel(AT_ONCE, every_call(&["freeze", "x", "--json"]), |call| {
         let context = format!("a freeze delayed at {}#{}", call.name, call.nth);
@@ -305,6 +307,7 @@ type Victim = (&'static str, fn(&Place), &'static [&'static str]);
 
 #[test]
 fn a_freeze_or_unfreeze_killed_at_any_system_call_leaves_it_frozen_or_not() {
+    lokt_testkit::need!("strace");
     let frozen: fn(&Place) = |place| {
         assert_eq!(place.run("ops", &["freeze", "x", "--ttl", "1h"]).code, Some(0), "it is free");
     };

@@ -4,6 +4,7 @@ use lokt_testkit::cmd::Place;
 
 #[test]
 fn a_hold_of_another_program_can_be_ended_where_there_is_no_room_for_a_directory() {
+    lokt_testkit::need!(root);
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     let text = r#"
         mount -t tmpfs -o size=64k,nr_inodes=20 none . || exit 99
@@ -51,6 +52,7 @@ END
 
 #[test]
 fn a_guard_that_finds_no_room_says_so_and_runs_nothing() {
+    lokt_testkit::need!(root);
     for used in ["true", "\"$0\" guard x -- true || exit 97"] {
         let ended = on_a_small_disk(&format!(
             r#"{used}; sh fill
@@ -70,6 +72,7 @@ fn a_guard_that_finds_no_room_says_so_and_runs_nothing() {
 
 #[test]
 fn a_guard_gives_its_lock_back_on_a_full_disk() {
+    lokt_testkit::need!(root);
     for flags in ["", "--ttl 1h"] {
         let ended = on_a_small_disk(&format!(
             r#""$0" guard x {flags} -- sh -c 'sh fill; exit 7'
@@ -85,8 +88,9 @@ fn a_guard_gives_its_lock_back_on_a_full_disk() {
 
 #[test]
 fn a_renewal_that_finds_no_room_is_said_and_tried_again() {
+    lokt_testkit::need!(root);
     let ended = on_a_small_disk(
-        r#""$0" guard x --ttl 2s -- sh -c 'sh fill; sleep 1.5; rm f*; sleep 1.5; env -u LOKT_HOLDS "$0" guard x -- true; test $? = 2' "$0""#,
+        r#""$0" guard x --ttl 4s -- sh -c 'sh fill; sleep 3; rm f*; sleep 2; env -u LOKT_HOLDS "$0" guard x -- true; test $? = 2' "$0""#,
     );
     assert_eq!(ended.code, Some(0), "it is still held after more than its lease: {ended:?}");
     assert!(ended.stderr.contains("warning: lock renewal failed: "), "the user is told: {}", ended.stderr);

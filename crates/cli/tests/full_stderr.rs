@@ -89,7 +89,7 @@ fn a_waiter_that_nobody_hears_gets_the_lock_renews_it_and_passes_it_on() {
     root.run("bob", "lock x").exits(0, "it is free");
     let (reads, writes) = full_pipe();
     let script = "touch ran; while ! [ -e stop ]; do sleep 0.05; done";
-    let words = ["guard", "x", "--ttl", "2s", "--wait", "--", "sh", "-c", script];
+    let words = ["guard", "x", "--ttl", "4s", "--wait", "--", "sh", "-c", script];
     let first = root.lokt("alice").args(words).says_to(writes);
     let line = root.path().join("state/line/x");
     let in_line = || fs::read_dir(&line).map_or(0, Iterator::count);
@@ -98,8 +98,8 @@ fn a_waiter_that_nobody_hears_gets_the_lock_renews_it_and_passes_it_on() {
     eventually("carol is behind her", || in_line() == 2);
     root.run("bob", "unlock x").exits(0, "it is his");
     eventually("alice's command runs", || root.outside().join("ran").exists());
-    // Several leases.
-    pause(Duration::from_secs(6));
+    // Longer than two leases.
+    pause(Duration::from_secs(9));
     assert!(!root.outside().join("passed").exists(), "her lease is renewed");
     root.run("bob", "guard x -- true").exits(2, "her lease is renewed");
     put(&root.outside().join("stop"), "");

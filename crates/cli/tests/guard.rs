@@ -9,7 +9,8 @@ use lokt_testkit::swarm::wait_until;
 use serde_json::{Value, json};
 
 use crate::common::guards::{Guard, leftovers};
-use crate::common::{Call, LOKT, Root, Said, chmod, eventually, go_record, names_in, now, put};
+use crate::common::programs::program;
+use crate::common::{Call, LOKT, Root, Said, eventually, go_record, names_in, now, put};
 
 /// `lokt guard WORDS -- sh -c SCRIPT`
 fn shell(root: &Root, owner: &str, words: &str, script: &str) -> Said {
@@ -290,8 +291,7 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_executed_126() {
     let plain = root.outside().join("plain.txt");
     put(&plain, "no program");
     let garbage = root.outside().join("garbage");
-    put(&garbage, [0, 1, 2, 3]);
-    chmod(&garbage, 0o755);
+    program(&garbage, [0, 1, 2, 3]);
     let (plain, garbage) = (plain.to_string_lossy(), garbage.to_string_lossy());
     for (program, code, name) in [
         ("/no/such/program", 127, "E_NO_COMMAND"),
@@ -538,8 +538,7 @@ fn a_guard_killed_while_it_waits_or_holds_leaves_nothing_once_the_next_one_comes
 fn a_script_whose_interpreter_is_missing_is_not_called_missing_itself() {
     let root = Root::new();
     let script = root.outside().join("script");
-    put(&script, "#!/no/such/interpreter\n");
-    chmod(&script, 0o755);
+    program(&script, "#!/no/such/interpreter\n");
     let words = format!("guard x -- {}", script.display());
     let said = root.run("a", &words).exits(126, "it is there, but can't be run");
     said.notes("the interpreter in its first line was not found", "what is missing");

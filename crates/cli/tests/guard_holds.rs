@@ -178,7 +178,7 @@ fn a_lock_of_the_same_owner_under_a_guard_leaves_the_guard_the_holder_and_surviv
 #[test]
 fn a_guard_renews_its_own_part_beside_an_owners() {
     let root = Root::used();
-    let guard = Guard::start(&root, "a", "x --ttl 1s");
+    let guard = Guard::start(&root, "a", "x --ttl 4s");
     root.run("a", "lock x --ttl 10m").exits(0, "the owner joins");
     let joined = root.record("x");
     eventually("it is renewed", || {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use lokt::sys::machine::{Linux, Machine as _};
+use lokt_sys::machine::{Linux, Machine as _};
 use lokt_testkit::cmd::Place;
 use lokt_testkit::dice::Dice;
 use lokt_testkit::guarding::{CLOSES, Guarding, KEEPS, Relative};
@@ -189,6 +189,7 @@ fn is_tidy(place: &Place, context: &str) {
 
 #[test]
 fn a_guard_killed_at_any_call_around_its_spawn_lets_nobody_in_while_its_command_runs() {
+    lokt_testkit::need!("strace");
     for (title, flags, command) in [
         ("keeps the pulse", ["--ttl", "1h"].as_slice(), KEEPS),
         ("closes the pulse", &[], CLOSES),
@@ -230,6 +231,7 @@ fn a_guard_killed_at_any_call_around_its_spawn_lets_nobody_in_while_its_command_
 
 #[test]
 fn a_guard_killed_at_any_call_of_its_release_leaves_the_lock_free_and_nothing_behind() {
+    lokt_testkit::need!("strace");
     for flags in [[].as_slice(), &["--ttl", "1h"]] {
         let life = life(flags);
         in_parallel(AT_ONCE, life.asleep + 1..life.calls.len(), |at| {
@@ -276,6 +278,7 @@ fn two_in_line(place: &Place, wrap: &[&str], context: &str) -> (bool, bool) {
 
 #[test]
 fn a_waiter_killed_at_any_call_from_the_line_to_its_command_lets_the_next_one_in() {
+    lokt_testkit::need!("strace");
     let place = used();
     let log = place.beside("strace.log");
     let logged = ["strace", "-o", log.to_str().expect("a plain path")];

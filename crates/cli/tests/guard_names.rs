@@ -74,7 +74,7 @@ fn a_freeze_or_an_unknown_version_of_one_name_refuses_all_too() {
 fn with_a_timeout_what_was_taken_is_given_back() {
     let root = Root::new();
     let holder = Guard::start(&root, "holder", "m");
-    let said = root.run("b", "guard z a m --timeout 300ms -- touch ran").exits(2, "m is not given back");
+    let said = root.run("b", "guard z a m --timeout 2s -- touch ran").exits(2, "m is not given back");
     said.notes("waiting for lock \"m\"", "it says for which it waits")
         .notes("error: timeout waiting for lock \"m\"", "and which");
     assert_eq!(root.events_of("a"), ["acquire", "release"], "a comes before m: taken and given back");

@@ -285,6 +285,7 @@ fn an_interrupted_wait_is_an_object_with_json() {
 
 #[test]
 fn a_guard_that_is_stopped_during_a_renewal_finishes_that_first() {
+    lokt_testkit::need!("strace");
     let root = Root::used();
     // Each thread's first rename takes two seconds: that of the grant, and that of the renewal, both inside the mutex.
     let slow = "inject=renameat2:delay_enter=2000000:when=1";

@@ -17,17 +17,19 @@ fn guard(root: &Root, words: &[&str]) -> Child {
 
 fn is_unlocked(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
-    flock(&file, FlockOperation::NonBlockingLockShared).is_ok()
+    let taken = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
+    // Closing isn't enough: what another test is starting at this moment may have inherited it.
+    taken && flock(&file, FlockOperation::Unlock).is_ok()
 }
 
 #[test]
 fn one_holder_what_outlived_a_hold_is_not_inside_of_it() {
     let root = Root::new();
-    let badge = root.outside().join("badge");
-    let script = format!("echo $LOKT_HOLDS >{0}.new; mv {0}.new {0}; exec sleep 60", badge.display());
+    let inherited_hold = root.outside().join("badge");
+    let script = format!("echo $LOKT_HOLDS >{0}.new; mv {0}.new {0}; exec sleep 60", inherited_hold.display());
     let mut outer = guard(&root, &["x", "-o", "--", "sh", "-c", &script]);
-    eventually("the command runs", || badge.exists());
-    let holds = std::fs::read_to_string(&badge).expect("it is there");
+    eventually("the command runs", || inherited_hold.exists());
+    let holds = std::fs::read_to_string(&inherited_hold).expect("it is there");
     let nested = || root.lokt("a").env("LOKT_HOLDS", holds.trim()).args(["guard", "x", "--", "true"]).run();
     nested().exits(0, "inside of a live hold it runs at once");
     assert_eq!(root.events_of("x"), ["acquire"], "and nothing changes");
@@ -49,14 +51,15 @@ fn one_holder_what_outlived_a_hold_is_not_inside_of_it() {
 #[test]
 fn one_holder_a_guard_that_waits_for_heirs_holds_until_it_releases() {
     let root = Root::used();
-    let mark = root.outside().join("in");
-    let script = format!("touch {}; exec sleep 0.3", mark.display());
+    let [mark, end] = ["in", "end"].map(|name| root.outside().join(name));
+    let script = format!("touch {}; while ! [ -e {} ]; do sleep 0.02; done", mark.display(), end.display());
     let mut outer = guard(&root, &["x", "--until-all", "--", "sh", "-c", &script]);
     eventually("the command runs", || mark.exists());
     let pulse = names_in(&root.path().join("state/held")).pop().expect("a guard has a pulse");
     // The release waits for the mutex.
     let mutex = File::open(root.path()).expect("it is there");
     flock(&mutex, FlockOperation::LockExclusive).expect("it is free soon");
+    File::create(&end).expect("it can be made");
     eventually("nobody keeps the pulse", || is_unlocked(&pulse));
     root.run("b", "exists x").exits(0, "whoever looks now finds a hold, not a dead process's record");
     flock(&mutex, FlockOperation::Unlock).expect("it is ours");
@@ -130,7 +133,9 @@ fn child_counts_a_guard_of_a_root_that_was_deleted_leaves_the_pulses_of_the_new_
     File::create(&gate).expect("it can be made");
     old.wait().expect("it is ours");
     assert_eq!(pulses().len(), 1, "the pulse is the new one's");
-    let command = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", new.id())).expect("it runs");
+    let command = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", new.id())).expect("it runs");
+    eventually("its command runs", || !command().trim().is_empty());
+    let command = command();
     new.kill().expect("it is ours");
     new.wait().expect("it is ours");
     let refused = root.run("b", "guard x -- true").code;

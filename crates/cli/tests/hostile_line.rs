@@ -10,6 +10,7 @@ use lokt_testkit::swarm::wait_until;
 use rustix::fs::{CWD, FlockOperation, Mode, flock, mkfifoat};
 use serde_json::json;
 
+use crate::common::programs::copy_of_lokt;
 use crate::common::{Call, LOKT, Pulse, Root, chmod, put, remove};
 
 const GUARD: [&str; 6] = [LOKT, "guard", "x", "--wait", "--", "true"];
@@ -188,10 +189,10 @@ fn a_line_that_leads_elsewhere_is_not_followed() {
 
 #[test]
 fn a_line_that_cannot_be_read_is_an_error_and_no_grant() {
+    lokt_testkit::need!(root);
     let root = Root::new();
     chmod(root.outside(), 0o755);
-    let lokt = root.outside().join("lokt");
-    fs::copy(LOKT, &lokt).expect("the binary can be copied");
+    let lokt = copy_of_lokt(root.outside());
     fs::create_dir(root.path()).expect("a temp directory is writable");
     std::os::unix::fs::chown(root.path(), Some(20_001), Some(20_001)).expect("this test acts as another user, as root");
     let call = |words: &str| {

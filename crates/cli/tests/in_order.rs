@@ -102,7 +102,7 @@ fn waiters_that_are_killed_while_the_line_moves_delay_nobody() {
     for (_, waiter) in waiters.into_iter().enumerate().filter(|(n, _)| !dies(*n)) {
         assert_eq!(waiter.end().code, Some(0), "every other waiter runs its command");
     }
-    assert!(now_ms() - began_ms < 10_000, "the dead delay nobody: it took {} ms", now_ms() - began_ms);
+    assert!(now_ms() - began_ms < 18_000, "the dead delay nobody: it took {} ms", now_ms() - began_ms);
     let order = served_after_holder(&root);
     let mut sorted = order.clone();
     sorted.sort();

@@ -80,6 +80,7 @@ fn check_50_what_was_left_behind_is_listed_and_removed_and_what_lives_is_not() {
 
 #[test]
 fn check_51_a_clock_that_is_not_the_file_systems_is_a_warning() {
+    lokt_testkit::need!("faketime");
     let grove = Grove::new();
     let at = |offset: &str| {
         let moved = moved_clock::by_offset(offset);

@@ -140,7 +140,7 @@ fn what_a_crashed_peer_left_is_taken_over_when_its_time_is_over() {
         let taken = tenancy.says("a", &format!("lease acquire {LONG} --timeout 60s"), 0);
         let took_ms = now_ms() - began_ms;
         assert!(took_ms > BRIEFLY_MS, "{leave}: not before its time is over: {took_ms} ms");
-        assert!(took_ms < 10 * BRIEFLY_MS, "{leave}: and soon after: {took_ms} ms");
+        assert!(took_ms < 60 * BRIEFLY_MS, "{leave}: and soon after: {took_ms} ms");
         assert_eq!((&taken["status"], &taken["evidence"]), (&"stolen".into(), &"observed".into()), "{leave}: {taken}");
         let token = token_in(&taken);
         let above = if leave == "whole" { 41 } else { before };
@@ -236,6 +236,7 @@ fn a_peer_that_takes_what_is_over_is_the_holder() {
 /// A peer takes what is over by its clock at the very moment when ours is about to change the record: the peer's stays.
 #[test]
 fn what_a_peer_took_meanwhile_is_put_back_where_it_was() {
+    lokt_testkit::need!("strace");
     in_parallel(2, ["lease renew", "lease release"], |words| {
         let call = before_the_view(words);
         let tenancy = Tenancy::new(LOKT);

@@ -74,30 +74,36 @@ fn works_on(mounted: &Mounted, kind: &str) {
 
 #[test]
 fn leases_work_on_ext4() {
+    lokt_testkit::need!(root, "mkfs.ext4");
     works_on(&Mounted::image("ext4", 64), "ext4");
 }
 
 #[test]
 fn leases_work_on_xfs() {
+    lokt_testkit::need!(root, "mkfs.xfs");
     works_on(&Mounted::image("xfs", 320), "xfs");
 }
 
 #[test]
 fn leases_work_on_btrfs() {
+    lokt_testkit::need!(root, "mkfs.btrfs");
     works_on(&Mounted::image("btrfs", 128), "btrfs");
 }
 
 #[test]
 fn leases_work_on_tmpfs() {
+    lokt_testkit::need!(root);
     works_on(&Mounted::tmpfs(), "tmpfs");
 }
 
 #[test]
 fn leases_work_on_overlayfs() {
+    lokt_testkit::need!(root);
     works_on(&Mounted::overlay(), "overlay");
 }
 
 #[test]
 fn leases_work_on_bindfs() {
+    lokt_testkit::need!(root, "bindfs");
     works_on(&Mounted::new("bindfs", "mkdir real; bindfs real at"), "fuse");
 }

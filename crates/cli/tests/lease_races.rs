@@ -69,6 +69,7 @@ fn syncs(line: &str, what: &str) -> bool {
 
 #[test]
 fn check_11_what_is_reported_is_on_the_disk() {
+    lokt_testkit::need!("strace");
     let tenancy = Tenancy::new(LOKT);
     let source = tenancy.place.beside("source");
     put(&source, "new");
@@ -121,6 +122,7 @@ fn check_11_what_is_reported_is_on_the_disk() {
 
 #[test]
 fn check_11_a_new_chain_is_on_the_disk_before_it_is_used() {
+    lokt_testkit::need!("strace");
     let tenancy = Tenancy::new(LOKT);
     delete_locks(&tenancy);
     let args = tenancy.args("a", &format!("lease acquire {LONG}"));
@@ -218,6 +220,7 @@ fn is_refused(words: &str, call: &Call, meanwhile: Meanwhile, code: i32, name: &
 
 #[test]
 fn check_21_36_40_41_whoever_is_stopped_between_check_and_commit_is_refused() {
+    lokt_testkit::need!("strace");
     let mut cases = Vec::new();
     for (words, code, name) in [
         ("lease renew", 4, "E_LOCK_NOT_HELD"),
@@ -237,6 +240,7 @@ fn check_21_36_40_41_whoever_is_stopped_between_check_and_commit_is_refused() {
 /// An acquire that was stopped before its commit doesn't get what another has got meanwhile, nor a number twice.
 #[test]
 fn check_21_an_acquire_that_was_stopped_before_its_commit_is_refused() {
+    lokt_testkit::need!("strace");
     let rehearsal = Tenancy::new(LOKT);
     let args = rehearsal.args("a", &format!("lease acquire {LONG}"));
     let (_, calls) = with_paths(&rehearsal.place, "a", &as_words(&args));
@@ -275,6 +279,7 @@ pub(crate) fn before_the_view(words: &str) -> Call {
 /// Whoever is stopped just before it changes the view finds there that of somebody else.
 #[test]
 fn check_18_36_a_view_that_is_changed_too_late_stays_that_of_the_thief() {
+    lokt_testkit::need!("strace");
     in_parallel(2, ["lease renew", "lease release"], |words| {
         let call = before_the_view(words);
         let tenancy = Tenancy::new(LOKT);

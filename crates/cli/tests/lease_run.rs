@@ -9,6 +9,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common::grove::{Grove, LONG};
+use crate::common::programs::program;
 use crate::common::{LOKT, Running, eventually, names_in, pid_of, put, time};
 
 /// Starts `lokt lease run WORDS -- sh -c SCRIPT`.
@@ -96,8 +97,7 @@ fn a_command_that_cannot_be_run_gives_the_lease_back() {
     let said = grove.run("alice", "lease run -- no-such-command").exits(127, "there is none");
     said.notes("command not found: no-such-command", "it says so")
         .notes("the lease was given back", "and what follows");
-    grove.put("plain", "not a program");
-    crate::common::chmod(&grove.top().join("plain"), 0o755);
+    program(&grove.top().join("plain"), "not a program");
     for (words, code, name) in [
         ("./plain", 126, "E_NOT_EXECUTABLE"),
         ("./.jvs", 126, "E_NOT_EXECUTABLE"),
@@ -157,11 +157,14 @@ fn a_signal_is_passed_on_and_the_lease_given_back() {
 
 #[test]
 fn a_short_lease_is_renewed_for_as_long_as_the_command_runs() {
-    // A machine that stands still for a tenth of a second may lose such a lease, and rightly; not every time.
+    // A machine that stands still for half a second may lose such a lease, and rightly; not every time.
     let kept = (0..5).any(|_| {
         let grove = Grove::new();
-        let running = start(&grove, "alice", "--lease 400ms --skew 0 --grace 0", UNTIL_STOP);
-        has_made(&grove, "ran");
+        let running = start(&grove, "alice", "--lease 1s --skew 0 --grace 0", UNTIL_STOP);
+        eventually("the command runs, or can't", || grove.top().join("ran").exists() || running.has_ended());
+        if running.has_ended() {
+            return false;
+        }
         let before = grove.record("main");
         lokt_testkit::swarm::pause(std::time::Duration::from_secs(6));
         let thief = grove.run("bob", "lease acquire").code;
@@ -177,7 +180,7 @@ fn a_short_lease_is_renewed_for_as_long_as_the_command_runs() {
         assert_eq!(said.stderr, "", "without a word");
         true
     });
-    assert!(kept, "a lease of 400 ms can be kept for two seconds");
+    assert!(kept, "a lease of a second can be kept for six");
 }
 
 /// Runs a command, as a user without powers, on a disk of its own that breaks as `breaks` says when it has begun. The command writes down
@@ -213,33 +216,34 @@ fn on_a_disk_that_breaks(breaks: &str, mends: &str) -> (String, i64, i64, i64) {
     let said = grove.call("unshare").args(["--mount", "sh", "-c", outer, LOKT]).run();
     assert_ne!(said.code, 99, "this test needs root, for a mount{said}");
     let said = said.exits(79, "the lease is lost, and free for the next one at once");
-    let at = |name: &str| {
-        let text =
-            fs::read_to_string(grove.outside().join(name)).unwrap_or_else(|error| panic!("{name}: {error}{said}"));
-        text.trim().parse::<i64>().expect("milliseconds")
-    };
+    let at = |name: &str| fs::read_to_string(grove.outside().join(name)).ok()?.trim().parse::<i64>().ok();
+    let last = at("last").unwrap_or_else(|| panic!("the command ran{said}"));
+    // A machine that stands still too long leaves it no time to write that down.
+    let told = at("told").unwrap_or(i64::MAX);
     let view = fs::read(grove.outside().join("view")).expect("the lock file is there");
     let view: Value = serde_json::from_slice(&view).expect("it is JSON");
-    (said.stderr.clone(), at("told"), at("last"), time(&view["lease_expires_at"]).as_millisecond())
+    (said.stderr.clone(), told, last, time(&view["lease_expires_at"]).as_millisecond())
 }
 
 #[test]
 fn a_disk_that_can_not_be_written_any_more_ends_the_command_before_the_lease() {
+    lokt_testkit::need!(root);
     let full = "n=0; while touch \"f$n\" 2>/dev/null; do n=$((n + 1)); done; cat /dev/zero > f0 2>/dev/null";
     let directory = ".jvs/locks/main.lock.d";
     for (breaks, mends, why) in [
         (format!("chmod 555 {directory}"), format!("chmod 755 {directory}"), "Permission denied"),
         (full.to_owned(), "rm f*".to_owned(), "No space left on device"),
     ] {
-        let (said, told, last, end) = on_a_disk_that_breaks(&breaks, &mends);
+        // It is killed when nine tenths of its lease are over. A machine that stands still for the last one is no help.
+        let in_time = |(_, told, last, end): &(String, i64, i64, i64)| told < last && last < end;
+        let mut runs = (0..5).map(|_| on_a_disk_that_breaks(&breaks, &mends));
+        let found = runs.find(in_time);
+        let (said, ..) = found.unwrap_or_else(|| panic!("{breaks}: it is told, goes on, and ends before the lease"));
         let failed = said.contains("the lease of worktree \"main\" could not be renewed: ") && said.contains(why);
         assert!(failed, "{breaks}: {why}\n{said}");
         let lost =
             "the lease of worktree \"main\" was lost: it could not be renewed in time; the command is being stopped";
         assert!(said.contains(lost), "{breaks}: and what follows\n{said}");
-        assert!(told < end, "{breaks}: it was told to end {} ms before the lease did", end - told);
-        assert!(told < last, "{breaks}: it went on as long as it could");
-        assert!(last < end, "{breaks}: it last wrote {} ms before the lease ended", end - last);
     }
 }
 
@@ -279,7 +283,7 @@ fn what_the_command_of_a_killed_run_has_started_keeps_the_lease() {
 #[test]
 fn a_run_that_was_stopped_beyond_its_lease_stops_its_command_and_leaves_the_thief_alone() {
     let grove = Grove::new();
-    let running = start(&grove, "alice", "--lease 1s --skew 0 --grace 0", FOR_EVER);
+    let running = start(&grove, "alice", "--lease 3s --skew 0 --grace 0", FOR_EVER);
     let command = written_pid(&grove, "pid");
     signal(running.pid(), Signal::STOP);
     grove.run("bob", &format!("lease acquire {LONG} --timeout 20s")).exits(0, "nobody renews it");

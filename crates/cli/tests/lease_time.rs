@@ -75,6 +75,7 @@ fn check_26_the_lease_of_a_dead_session_is_recovered_when_it_is_over_and_not_bef
 
 #[test]
 fn check_27_a_wrong_clock_steals_nothing_that_lives() {
+    lokt_testkit::need!("faketime");
     let tenancy = Tenancy::new(dynamic_binary());
     let token = tenancy.acquire("a", "--lease 5m");
     let bytes = || fs::read(tenancy.inside("locks/main.lock")).expect("it is there");
@@ -94,6 +95,7 @@ fn check_27_a_wrong_clock_steals_nothing_that_lives() {
 
 #[test]
 fn check_28_a_wrong_clock_keeps_nothing_that_is_over() {
+    lokt_testkit::need!("faketime");
     let binary = dynamic_binary();
     // Most of the time all wait.
     in_parallel(OFFSETS.len(), OFFSETS, |offset| {
@@ -110,6 +112,7 @@ fn check_28_a_wrong_clock_keeps_nothing_that_is_over() {
 
 #[test]
 fn check_30_a_holder_whose_clock_is_wrong_or_steps_has_its_lease_for_as_long_as_it_asked() {
+    lokt_testkit::need!("faketime");
     let binary = dynamic_binary();
     in_parallel(OFFSETS.len(), OFFSETS, |offset| {
         let tenancy = Tenancy::new(binary);
@@ -194,6 +197,7 @@ fn must_work(wrap: &[&str]) {
 
 #[test]
 fn another_time_namespace_is_not_fooled() {
+    lokt_testkit::need!(root);
     must_work(&OTHER_TIME);
     // Who looks from there, and who holds from there.
     for (holder, thief) in [(&[][..], &OTHER_TIME[..]), (&OTHER_TIME[..], &[][..]), (&OTHER_TIME[..], &OTHER_TIME[..])]
@@ -267,6 +271,7 @@ fn check_31_what_a_killed_run_held_is_free_at_once() {
 
 #[test]
 fn check_32_a_holder_in_another_pid_namespace_is_not_dead() {
+    lokt_testkit::need!(root);
     must_work(&OTHER_PIDS);
     let tenancy = Tenancy::new(LOKT);
     // The host name is the same on both sides.

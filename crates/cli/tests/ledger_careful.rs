@@ -11,6 +11,7 @@ use lokt_testkit::swarm::{Swarm, in_parallel, now_ms};
 use serde_json::Value;
 
 use crate::common::ledgers::Book;
+use crate::common::programs::copy_of_lokt;
 use crate::common::{Call, LOKT, chmod, names_in, put};
 
 /// Everything below a directory with what would tell that it was touched: inode, size, and the times of the last change.
@@ -96,12 +97,10 @@ const AT_ONCE_MS: u64 = 3_000;
 
 #[test]
 fn a_directory_that_cannot_be_written_to_fails_at_once() {
-    let euid = rustix::process::geteuid();
-    assert!(euid.is_root(), "this test acts as another user: run it as root, as CI does");
+    lokt_testkit::need!(root);
     let book = eventful(false);
     chmod(book.dir(), 0o755);
-    let lokt = book.dir().join("lokt");
-    Call::new("install").args(["-m", "755", LOKT]).args([&lokt]).run().exits(0, "a temp directory is writable");
+    let lokt = copy_of_lokt(book.dir());
     let before = traces(&book.ledger());
     for words in [
         &["ledger", "append", r#"{"type":"note"}"#][..],
@@ -129,6 +128,7 @@ fn a_directory_that_cannot_be_written_to_fails_at_once() {
 
 #[test]
 fn a_read_only_file_system_fails_at_once_and_can_be_read() {
+    lokt_testkit::need!(root);
     let book = eventful(false);
     let script = r#"
         mount --bind ledger ledger && mount -o remount,ro,bind ledger && cd "$PWD" || exit 99
@@ -185,6 +185,7 @@ fn an_append_with_a_key_that_was_killed_at_any_system_call_may_be_repeated() {
         args: &["ledger", "append", "--id", "key", r#"{"type":"note","text":"once"}"#, "--json"],
         takes_over: false,
     };
+    lokt_testkit::need!("strace");
     let cases = APPEND.calls(LOKT).into_iter().filter(|call| {
         ["linkat", "unlinkat", "flock", "fsync", "openat", "write", "close"].contains(&call.name.as_str())
     });

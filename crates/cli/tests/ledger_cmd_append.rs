@@ -37,6 +37,7 @@ fn an_event_is_appended_and_the_answer_says_where() {
 
 #[test]
 fn what_another_program_wrote_in_between_is_not_called_ours() {
+    lokt_testkit::need!("strace");
     for json in [false, true] {
         let chronicle = Chronicle::new(LOKT, &[], 0);
         let events: Vec<String> = (0..20).map(|nth| format!(r#"{{"type":"note","text":"{nth}"}}"#)).collect();
@@ -286,6 +287,7 @@ fn where_there_is_no_ledger_it_says_how_to_make_one() {
 
 #[test]
 fn a_directory_that_cannot_be_written_to_fails_at_once() {
+    lokt_testkit::need!(root);
     let book = Book::with(1);
     let script = r#"mount --bind ledger ledger && mount -o remount,bind,ro ledger && exec "$0" ledger append '{"type":"x"}' "$@""#;
     for words in [&[][..], &["--json"]] {

@@ -31,6 +31,7 @@ END
 
 #[test]
 fn whatever_finds_no_room_says_so_loses_nothing_and_works_when_there_is_room() {
+    lokt_testkit::need!(root);
     for words in [
         r#"ledger append '{"type":"note","text":"x"}'"#,
         r#"ledger append --chain '{"type":"note","text":"x"}'"#,
@@ -67,6 +68,7 @@ fn whatever_finds_no_room_says_so_loses_nothing_and_works_when_there_is_room() {
 /// Room for some of them: those that aren't acknowledged may be there or not, but whole.
 #[test]
 fn a_batch_for_which_there_is_only_some_room_leaves_no_torn_event_and_nothing_behind() {
+    lokt_testkit::need!(root);
     let ended = on_a_small_disk(
         r#"sh fill; rm f1 f2 f3 f4 f5 f6 f7 f8 f9 f10 f11 f12 f13 f14 f15 f16 f17 f18 f19 f20
         "$0" ledger append --file many >&2 && exit 97

@@ -186,6 +186,7 @@ const DEEDS: [Deed; 9] = [
 
 #[test]
 fn whatever_adds_events_may_be_killed_at_any_system_call() {
+    lokt_testkit::need!("strace");
     for deed in &DEEDS {
         deed.is_killed_at_each_call(LOKT, AT_ONCE);
     }

@@ -38,11 +38,13 @@ const APPEND: Deed = Deed {
 
 #[test]
 fn an_append_killed_at_any_system_call_loses_nothing_and_the_next_works_at_once() {
+    lokt_testkit::need!("strace");
     APPEND.is_killed_at_each_call(LOKT, AT_ONCE);
 }
 
 #[test]
 fn an_append_delayed_at_any_system_call_and_everybody_elses_are_there_exactly_once() {
+    lokt_testkit::need!("strace");
     in_parallel(AT_ONCE, APPEND.calls(LOKT), |call| {
         let context = format!("append delayed at {}#{}", call.name, call.nth);
         let chronicle = Chronicle::new(LOKT, &[], 2);

@@ -297,6 +297,7 @@ fn git(shared: &SharedLedger, words: &str) -> Said {
 
 #[test]
 fn a_ledger_that_git_has_shortened_goes_on_from_where_it_is() {
+    lokt_testkit::need!("git");
     for shared in both() {
         git(&shared, "init -q .");
         git(&shared, "add ledger");

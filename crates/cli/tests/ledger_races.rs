@@ -122,6 +122,7 @@ fn of_eight_reaps_at_once_one_writes_the_event() {
 #[test]
 fn a_reap_delayed_at_any_system_call_never_ends_a_claim_that_lasts() {
     const REAP: [&str; 3] = ["claim", "reap", "--json"];
+    lokt_testkit::need!("strace");
     let expired = || {
         let chronicle = Chronicle::new(LOKT, &[], 0);
         chronicle.put_expired_claim(1, "n", "gone");
@@ -158,6 +159,7 @@ fn a_reap_delayed_at_any_system_call_never_ends_a_claim_that_lasts() {
 #[test]
 fn a_fenced_append_delayed_at_any_system_call_comes_before_the_next_claim_or_not_at_all() {
     const APPEND: [&str; 6] = ["ledger", "append", "--token", "1", "--json", r#"{"type":"note","text":"fenced"}"#];
+    lokt_testkit::need!("strace");
     let claimed = |ttl: &str| {
         let chronicle = Chronicle::new(LOKT, &[], 0);
         let taken = chronicle.run("old", &["claim", "take", "n", "--ttl", ttl]);

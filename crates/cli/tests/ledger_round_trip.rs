@@ -187,6 +187,7 @@ fn a_dry_run_writes_nothing() {
 /// Row 41.
 #[test]
 fn an_event_is_synced_before_it_has_a_name_and_its_name_before_it_is_acknowledged() {
+    lokt_testkit::need!("strace");
     let shared = SharedLedger::native();
     shared.append("before", "").exits(0, "its settings are made");
     let log = shared.path().join("calls");

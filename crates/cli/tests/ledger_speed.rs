@@ -50,6 +50,7 @@ fn an_append_to_fifty_thousand_events_takes_about_as_long_as_one_to_a_thousand()
 
 #[test]
 fn a_claim_with_a_warm_cache_opens_a_handful_of_events() {
+    lokt_testkit::need!("strace");
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     ledger(&place, "long", 5_000);
     let opened = |node: &str| {

@@ -11,7 +11,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::common::ledgers::{Book, seqs};
-use crate::common::{Call, LOKT, Said, chmod, mode, put};
+use crate::common::programs::copy_of_lokt;
+use crate::common::{Call, Said, chmod, mode, put};
 
 const STRANGER: u32 = 65_534;
 
@@ -28,8 +29,7 @@ impl Shelf {
         book.run("alice", "ledger append {\"type\":\"note\"} --id k --chain").exits(0, "it is appended");
         book.run("alice", "claim take n").exits(0, "it is free");
         chmod(book.dir(), 0o755);
-        let lokt = book.dir().join("lokt");
-        Call::new("install").args(["-m", "755", LOKT]).args([&lokt]).run().exits(0, "a temp directory is writable");
+        let lokt = copy_of_lokt(book.dir());
         Self { book, lokt }
     }
 
@@ -47,6 +47,7 @@ impl Shelf {
 
 #[test]
 fn whoever_may_read_a_ledger_can_look_at_all_of_it() {
+    lokt_testkit::need!(root);
     let shelf = Shelf::new();
     assert_eq!(mode(&shelf.book.ledger().join(".lokt")), 0o755, "what a ledger is can be read");
     let look = |words: &str| {
@@ -76,6 +77,7 @@ fn whoever_may_read_a_ledger_can_look_at_all_of_it() {
 
 #[test]
 fn whoever_may_read_a_ledger_can_follow_it() {
+    lokt_testkit::need!(root);
     let shelf = Shelf::new();
     let dir = shelf.book.dir().join("watcher");
     fs::create_dir(&dir).expect("a temp directory is writable");
@@ -95,6 +97,7 @@ fn whoever_may_read_a_ledger_can_follow_it() {
 
 #[test]
 fn whoever_may_not_write_is_told_so_and_changes_nothing() {
+    lokt_testkit::need!(root);
     let shelf = Shelf::new();
     let before = shelf.book.events();
     for words in ["ledger append {\"type\":\"x\"}", "ledger append {\"type\":\"x\"} --id k2", "claim take m"] {

@@ -107,6 +107,7 @@ mod root_deleted;
 mod root_flag;
 mod roots;
 mod same_owner;
+mod scripts;
 mod seed_expiry;
 mod seed_reentrant;
 mod shared_root;

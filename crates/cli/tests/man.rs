@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::common::programs::program;
 use crate::common::{Call, LOKT, Root, chmod, names_in, put};
 
 /// All pages, in a directory; with their names in the order of the help.
@@ -29,6 +30,7 @@ fn rendered(page: &Path) -> String {
 
 #[test]
 fn every_command_has_a_page_that_renders_without_a_warning() {
+    lokt_testkit::need!("groff");
     let root = Root::new();
     let (dir, pages) = pages(&root);
     let help = root.run("a", "help").stdout;
@@ -59,6 +61,7 @@ fn every_command_has_a_page_that_renders_without_a_warning() {
 
 #[test]
 fn a_page_says_what_the_help_says() {
+    lokt_testkit::need!("groff");
     let root = Root::new();
     let (dir, pages) = pages(&root);
     for page in &pages[1..] {
@@ -90,6 +93,7 @@ fn a_page_says_what_the_help_says() {
 
 #[test]
 fn what_is_typed_can_be_copied_from_a_page() {
+    lokt_testkit::need!("groff");
     let root = Root::new();
     let (dir, _) = pages(&root);
     let text = rendered(&dir.join("lokt-guard.1"));
@@ -100,6 +104,7 @@ fn what_is_typed_can_be_copied_from_a_page() {
 
 #[test]
 fn one_page_is_printed_as_it_would_be_written() {
+    lokt_testkit::need!("man", "groff");
     let root = Root::new();
     let (dir, _) = pages(&root);
     for (words, page) in [
@@ -154,8 +159,7 @@ fn every_example_works_as_it_stands() {
     let root = Root::new();
     let (dir, pages) = pages(&root);
     let bin = root.outside().join("bin");
-    put(&bin.join("make"), "#!/bin/sh\nexit 0\n");
-    chmod(&bin.join("make"), 0o755);
+    program(&bin.join("make"), "#!/bin/sh\nexit 0\n");
     let ours = Path::new(LOKT).parent().expect("it is in a directory").display();
     let path = format!("{}:{ours}:/usr/bin:/bin", bin.display());
     let mut examples = 0;

@@ -51,6 +51,7 @@ fn place() -> Place {
 
 #[test]
 fn a_command_gives_up_after_five_seconds_and_names_who_keeps_the_mutex() {
+    lokt_testkit::need!("pkill");
     let place = place();
     let mut keeper = Keeper::of(&place);
     let pid = keeper.0.id().to_string();
@@ -110,6 +111,7 @@ fn a_root_that_is_replaced_while_a_command_waits_is_noticed() {
 
 #[test]
 fn a_signal_that_comes_before_the_command_does_keeps_it_from_running() {
+    lokt_testkit::need!("pkill");
     let place = place();
     let mut keeper = Keeper::of(&place);
     let ran = place.beside("ran");

@@ -44,6 +44,7 @@ fn must_work(place: &Place, wrap: &[&str]) {
 
 #[test]
 fn a_reader_in_another_time_namespace_does_not_take_a_living_process_for_a_dead_one() {
+    lokt_testkit::need!(root);
     let place = place();
     let wrap = ["unshare", "--time", "--boottime", "100000", "--fork"];
     must_work(&place, &wrap);
@@ -62,6 +63,7 @@ fn a_reader_in_another_time_namespace_does_not_take_a_living_process_for_a_dead_
 
 #[test]
 fn a_process_that_is_hidden_from_the_reader_is_not_gone() {
+    lokt_testkit::need!(root);
     let place = place();
     let wrap = ["unshare", "--mount"];
     // The strangers' group, and a place that they can reach.
@@ -85,6 +87,7 @@ fn a_process_that_is_hidden_from_the_reader_is_not_gone() {
 
 #[test]
 fn a_proc_of_the_outer_pid_namespace_is_not_asked_about_inner_processes() {
+    lokt_testkit::need!(root);
     let place = place();
     let wrap = ["unshare", "--pid", "--fork"];
     must_work(&place, &wrap);
@@ -119,6 +122,7 @@ fn a_process_whose_first_thread_has_ended_still_holds() {
 
 #[test]
 fn a_container_with_a_boot_id_of_its_own_does_not_declare_the_machine_rebooted() {
+    lokt_testkit::need!(root);
     let place = place();
     let wrap = ["unshare", "--pid", "--fork", "--mount", "--mount-proc"];
     must_work(&place, &wrap);
@@ -132,6 +136,7 @@ fn a_container_with_a_boot_id_of_its_own_does_not_declare_the_machine_rebooted()
 
 #[test]
 fn a_record_without_a_boot_id_is_not_judged_by_the_pids_of_another_namespace() {
+    lokt_testkit::need!(root);
     let place = place();
     let wrap = ["unshare", "--pid", "--fork", "--mount", "--mount-proc"];
     must_work(&place, &wrap);
@@ -146,6 +151,7 @@ fn a_record_without_a_boot_id_is_not_judged_by_the_pids_of_another_namespace() {
 
 #[test]
 fn a_process_that_lives_below_the_namespace_of_its_record_is_found_from_elsewhere() {
+    lokt_testkit::need!(root);
     let place = place();
     let elsewhere = ["unshare", "--pid", "--fork"];
     must_work(&place, &elsewhere);
@@ -167,6 +173,7 @@ fn a_process_that_lives_below_the_namespace_of_its_record_is_found_from_elsewher
 
 #[test]
 fn a_mount_whose_name_is_no_text_hides_no_process() {
+    lokt_testkit::need!(root);
     let place = place();
     let wrap = ["unshare", "--mount"];
     must_work(&place, &wrap);

@@ -47,6 +47,7 @@ impl Clock {
 
 #[test]
 fn a_clock_an_hour_ahead_does_not_end_a_live_hold() {
+    lokt_testkit::need!("faketime");
     let clock = Clock::new();
     clock.foreign("control", 300);
     assert_eq!(clock.place.run("b", &["exists", "control"]).code, Some(0), "the control lives by the true clock");
@@ -68,6 +69,7 @@ fn a_clock_an_hour_ahead_does_not_end_a_live_hold() {
 
 #[test]
 fn a_clock_an_hour_behind_does_not_revive_an_expired_hold() {
+    lokt_testkit::need!("faketime");
     let clock = Clock::new();
     clock.foreign("control", -300);
     assert_eq!(clock.place.run("b", &["exists", "control"]).code, Some(3), "the control is over by the true clock");
@@ -86,6 +88,7 @@ fn a_clock_an_hour_behind_does_not_revive_an_expired_hold() {
 
 #[test]
 fn a_holder_whose_own_clock_is_wrong_gets_the_lease_it_asked_for() {
+    lokt_testkit::need!("faketime");
     for offset in ["+1h", "-1h"] {
         let clock = Clock::new();
         let taken = clock.at(offset, "a", &["lock", "x", "--ttl", "5m"]);
@@ -104,6 +107,7 @@ fn a_holder_whose_own_clock_is_wrong_gets_the_lease_it_asked_for() {
 
 #[test]
 fn frozen_means_frozen_also_for_those_whose_clock_is_wrong() {
+    lokt_testkit::need!("faketime");
     let clock = Clock::new();
     let frozen = |name: &str| clock.place.root().join(format!("freezes/{name}.json")).exists();
     for (name, placed) in [("x", "+0"), ("ahead", "+1h"), ("behind", "-1h")] {
@@ -132,6 +136,7 @@ fn frozen_means_frozen_also_for_those_whose_clock_is_wrong() {
 
 #[test]
 fn an_error_that_passes_leaves_no_hold_to_the_wall_clock() {
+    lokt_testkit::need!("strace");
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     let args = ["lock", "x", "--ttl", "5m"];
     let mut granted = 0;

@@ -103,6 +103,7 @@ fn in_parallel(check: impl Fn(&Victim, &Call) + Sync) {
 
 #[test]
 fn the_new_holder_survives_a_command_delayed_at_any_system_call() {
+    lokt_testkit::need!("strace");
     let stolen = Mutex::new(0);
     in_parallel(|victim, call| {
         let context = format!("{} delayed at {}#{}", victim.title, call.name, call.nth);
@@ -124,6 +125,7 @@ fn the_new_holder_survives_a_command_delayed_at_any_system_call() {
 
 #[test]
 fn the_new_holder_survives_a_command_killed_at_any_system_call() {
+    lokt_testkit::need!("strace");
     in_parallel(|victim, call| {
         let context = format!("{} killed at {}#{}", victim.title, call.name, call.nth);
         let (place, args) = prepared(victim);

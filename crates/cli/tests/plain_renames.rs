@@ -11,6 +11,7 @@ fn run(place: &Place, owner: &str, args: &[&str], also: &[&str]) -> Ended {
 
 #[test]
 fn a_lock_lives_its_whole_life() {
+    lokt_testkit::need!("strace");
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     for (owner, args, code) in [
         ("a", ["lock", "x"], 0),
@@ -28,6 +29,7 @@ fn a_lock_lives_its_whole_life() {
 /// The new name is there: the old one is a temp file, and the next command tidies it away.
 #[test]
 fn a_temp_name_that_cannot_be_removed_does_not_make_a_granted_lock_fail() {
+    lokt_testkit::need!("strace");
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     place.take("a", &["w"]);
     let ended = run(&place, "a", &["lock", "x"], &["-e", "inject=unlinkat:error=EIO"]);

@@ -9,15 +9,14 @@ use lokt_testkit::swarm::wait_until;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
-use crate::common::{Call, LOKT, Root, chmod, go_lease, go_record, put};
+use crate::common::programs::program;
+use crate::common::{Call, LOKT, Root, go_lease, go_record, put};
 
 const FORMATS: [&str; 6] = ["claude-md", "cursorrules", "windsurfrules", "copilot", "clinerules", "aider"];
 
 /// Puts a script that can be run into the project around `root`.
 fn script(root: &Root, path: &str, text: &str) {
-    let path = root.outside().join(path);
-    put(&path, format!("#!/bin/sh\n{text}\n"));
-    chmod(&path, 0o755);
+    program(&root.outside().join(path), format!("#!/bin/sh\n{text}\n"));
 }
 
 fn prime(root: &Root, format: &str) -> String {
@@ -61,8 +60,7 @@ fn code(text: &str) -> Vec<String> {
 /// Runs what an agent would type in the project.
 fn type_it(root: &Root, code: &str) {
     let bin = root.outside().join("stubs");
-    put(&bin.join("make"), "#!/bin/sh\nexit 0\n");
-    chmod(&bin.join("make"), 0o755);
+    program(&bin.join("make"), "#!/bin/sh\nexit 0\n");
     let ours = Path::new(LOKT).parent().expect("it is in a directory").display();
     let call = Call::new("sh").args(["-c", code]).env("PATH", format!("{}:{ours}:/usr/bin:/bin", bin.display()));
     call.env("LOKT_ROOT", root.path()).env("LOKT_OWNER", "alice").cwd(root.outside()).run().exits(0, code);

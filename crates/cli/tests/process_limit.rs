@@ -5,6 +5,7 @@ use lokt_testkit::cmd::Place;
 
 #[test]
 fn the_mutex_is_waited_for_where_no_thread_can_be_had() {
+    lokt_testkit::need!(root);
     let place = Place::new(env!("CARGO_BIN_EXE_lokt"));
     let text =
         "mkdir -m 777 \"$LOKT_ROOT\" && chmod 777 \"$LOKT_ROOT\" && chmod 755 . && cp \"$0\" lokt && chmod 755 lokt \

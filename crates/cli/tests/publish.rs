@@ -9,6 +9,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::json;
 
 use crate::common::guards::Guard;
+use crate::common::programs::copy_of_lokt;
 use crate::common::{Call, LOKT, Root, Said, chmod, eventually, mode, names_in, put};
 
 /// A root in which `a` holds `x` under token 1, and a directory for files beside it.
@@ -321,9 +322,9 @@ fn as_somebody(desk: &Desk, lokt: &Path, words: &[&str]) -> Said {
 
 #[test]
 fn where_one_may_not_read_or_write_nothing_is_published() {
+    lokt_testkit::need!(root);
     let desk = Desk::new();
-    let lokt = desk.path("lokt");
-    Call::new("install").args(["-m", "755", LOKT]).args([&lokt]).run().exits(0, "a temp directory is writable");
+    let lokt = copy_of_lokt(desk.root.outside());
     put(&desk.path("secret"), "secret\n");
     chmod(&desk.path("secret"), 0o600);
     put(&desk.path("out/site"), "old\n");
@@ -360,6 +361,7 @@ fn on_mounts(text: &str) -> lokt_testkit::swarm::Ended {
 
 #[test]
 fn a_full_disk_leaves_the_old_file_and_nothing_else() {
+    lokt_testkit::need!(root);
     let ended = on_mounts(
         r#"mount -t tmpfs -o size=64k none small || exit 99
         echo old > small/site; head -c 100000 /dev/zero > big
@@ -374,6 +376,7 @@ fn a_full_disk_leaves_the_old_file_and_nothing_else() {
 
 #[test]
 fn no_room_for_a_name_leaves_the_old_file_and_nothing_else() {
+    lokt_testkit::need!(root);
     let ended = on_mounts(
         r#"mount -t tmpfs -o nr_inodes=3 none small || exit 99
         echo old > small/site; touch small/last; echo new > new
@@ -386,6 +389,7 @@ fn no_room_for_a_name_leaves_the_old_file_and_nothing_else() {
 
 #[test]
 fn a_read_only_file_system_is_told_and_left_alone() {
+    lokt_testkit::need!(root);
     let ended = on_mounts(
         r#"mount -t tmpfs none small || exit 99
         echo old > small/site; mount -o remount,ro small || exit 98; echo new > new

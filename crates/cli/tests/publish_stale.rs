@@ -86,6 +86,7 @@ fn saw_both(seen: Mutex<Vec<bool>>) {
 
 #[test]
 fn a_publication_delayed_at_any_system_call_comes_before_the_thief_or_not_at_all() {
+    lokt_testkit::need!("strace");
     let seen = Mutex::new(Vec::new());
     in_parallel(AT_ONCE, every_call(), |call| {
         let context = format!("publish delayed at {}#{}", call.name, call.nth);
@@ -106,6 +107,7 @@ fn a_publication_delayed_at_any_system_call_comes_before_the_thief_or_not_at_all
 /// The lease runs out by itself, and somebody who waits takes the lock.
 #[test]
 fn a_publication_that_outlives_its_lease_comes_before_the_next_holder_or_not_at_all() {
+    lokt_testkit::need!("strace");
     let names = ["copy_file_range", "fchmod", "fsync", "flock", "linkat", "renameat"];
     let cases = every_call().into_iter().filter(|call| names.contains(&call.name.as_str()));
     let seen = Mutex::new(Vec::new());
@@ -125,6 +127,7 @@ fn a_publication_that_outlives_its_lease_comes_before_the_next_holder_or_not_at_
 
 #[test]
 fn a_publication_killed_at_any_system_call_leaves_the_old_file_or_the_new_one_whole() {
+    lokt_testkit::need!("strace");
     let seen = Mutex::new(Vec::new());
     in_parallel(AT_ONCE, every_call(), |call| {
         let context = format!("publish killed at {}#{}", call.name, call.nth);

@@ -62,7 +62,8 @@ fn a_guard_of_several_names_holds_all_of_them_in_the_new_root() {
     let check = r#"test -e "$LOKT_ROOT/locks/a.json" && test -e "$LOKT_ROOT/locks/b.json""#;
     let words = ["guard", "a", "b", "--timeout", "60s", "--", "sh", "-c", check];
     let waits = root.lokt("waiter").args(words).start();
-    eventually("it waits in line", || !names_in(&root.path().join("state/line/b")).is_empty());
+    let in_line = || !names_in(&root.path().join("state/line/b")).is_empty();
+    eventually("it waits in line", || in_line() && waits.sleeps());
     assert!(root.has_record("a"), "it has the first one");
     delete(&waits, &root.path());
     go_on(&waits);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{Call, LOKT, put};
+use crate::common::{Call, LOKT, eventually, put};
 
 /// Every command that uses a lock root, with what it exits with where `--root` leads to and where nothing leads to.
 const COMMANDS: [(&str, i32, i32); 16] = [
@@ -79,11 +79,12 @@ fn what_has_no_exit_code_of_its_own_speaks_of_that_root() {
         let words = if words.starts_with("complete") { words.to_owned() } else { format!("{words} --root named") };
         let call = site.call("a", &words).env("LOKT_ROOT", "other");
         if is_watch {
-            let run = call.start();
-            std::thread::park_timeout(std::time::Duration::from_secs(2));
+            let shown = site.path.join("shown");
+            let run = call.answers_to(fs::File::create(&shown).expect("a temp directory is writable").into());
+            eventually("it is about that root", || fs::read_to_string(&shown).is_ok_and(|shown| shown.contains(text)));
             rustix::process::kill_process(crate::common::pid_of(run.pid()), rustix::process::Signal::INT)
                 .expect("ours");
-            run.wait().says(text, "it is about that root");
+            run.wait().exits(0, "that is how it ends");
         } else {
             call.run().exits(0, "there is an answer").says(text, "it is about that root");
         }

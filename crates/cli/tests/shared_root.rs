@@ -22,6 +22,7 @@ fn as_member(place: &Place, uid: &str, args: &[&str]) -> Ended {
 
 #[test]
 fn a_member_killed_while_making_the_root_shuts_nobody_out() {
+    lokt_testkit::need!(root, "strace");
     let place = shared();
     let mut all = calls(&place, "a", &["lock", "x"]);
     all.retain(|call| ["mkdirat", "openat", "fchmod", "fchown", "renameat", "renameat2"].contains(&call.name.as_str()));

@@ -157,8 +157,12 @@ fn beside_a_writer<T>(grove: &Grove, check: impl FnOnce() -> T) -> T {
 #[test]
 fn check_46_quiesced_beside_a_writer_is_refused_and_nothing_is_visible() {
     let (grove, _) = grove();
-    let before = state(&grove);
-    let said = beside_a_writer(&grove, || grove.run("alice", "snapshot create --acquire --json"));
+    // On a busy machine the writer may rest while the files are copied.
+    let attempt = || {
+        let before = state(&grove);
+        (before, beside_a_writer(&grove, || grove.run("alice", "snapshot create --acquire --json")))
+    };
+    let (before, said) = (0..20).map(|_| attempt()).find(|(_, said)| said.code != 0).expect("it writes all the time");
     let said = said.exits(8, "something moved");
     assert_eq!(said.failure(), "E_CONSISTENCY_UNAVAILABLE");
     assert!(said.json()["message"].as_str().is_some_and(|text| text.contains("moving")), "it says what{said}");
@@ -166,11 +170,19 @@ fn check_46_quiesced_beside_a_writer_is_refused_and_nothing_is_visible() {
     grove.run("alice", "snapshot create --acquire").exits(0, "when it is quiet it works");
 }
 
+/// The risk of a snapshot, in an answer or in its description.
+fn risk(said: &Value) -> &Value {
+    if said["risk"].is_null() { &said["lokt"]["risk"] } else { &said["risk"] }
+}
+
 #[test]
 fn check_47_best_effort_beside_a_writer_carries_its_risk() {
     let (grove, _) = grove();
     let words = "snapshot create --acquire --consistency best_effort";
-    let taken = beside_a_writer(&grove, || grove.json("alice", words, 0));
+    // On a busy machine the writer may rest while the files are copied.
+    let attempt = || beside_a_writer(&grove, || grove.json("alice", words, 0));
+    let changed = |taken: &Value| risk(taken)["changed_count"].as_u64().is_some_and(|count| count > 0);
+    let taken = (0..20).map(|_| attempt()).find(changed).expect("it writes all the time");
     let id = taken["snapshot_id"].as_str().expect("a snapshot has an id");
     let descriptor: Value = serde_json::from_str(&grove.text(&format!(".jvs/descriptors/{id}.json"))).expect("JSON");
     let history = grove.json("observer", "snapshot history", 0);
@@ -182,10 +194,9 @@ fn check_47_best_effort_beside_a_writer_carries_its_risk() {
         ("info", &info["latest"]),
     ] {
         assert_eq!((&said["snapshot_id"], &said["consistency_level"]), (&json!(id), &json!("best_effort")), "{place}");
-        let risk = if said["risk"].is_null() { &said["lokt"]["risk"] } else { &said["risk"] };
-        assert_eq!(risk["label"], "best_effort", "{place}: {said}");
-        assert!(risk["changed_count"].as_u64().is_some_and(|count| count > 0), "{place}: {said}");
-        assert!(risk["changed_during_copy"].to_string().contains("moving"), "{place}: {said}");
+        assert_eq!(risk(said)["label"], "best_effort", "{place}: {said}");
+        assert!(changed(said), "{place}: {said}");
+        assert!(risk(said)["changed_during_copy"].to_string().contains("moving"), "{place}: {said}");
     }
     assert_eq!(info["risky_snapshots"], json!([id]), "{info}");
     for words in ["snapshot history", "snapshot info", "snapshot show latest"] {

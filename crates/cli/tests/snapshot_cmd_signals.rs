@@ -78,6 +78,7 @@ fn a_terminal_shows_how_far_it_is() {
 /// Whoever waits for signals meanwhile is woken when the work is done. If it weren't, it would sleep on for an hour.
 #[test]
 fn a_wake_up_that_fails_once_does_not_keep_it() {
+    lokt_testkit::need!("strace");
     let grove = Grove::new();
     grove.put("main/a", "text");
     let log = grove.top().join("strace.log");

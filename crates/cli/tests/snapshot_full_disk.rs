@@ -34,6 +34,7 @@ fn on_a_small_disk(kind: &str, text: &str) -> Ended {
 
 #[test]
 fn a_snapshot_for_which_there_is_no_room_leaves_nothing() {
+    lokt_testkit::need!(root);
     for kind in ["tmpfs", "ext4"] {
         // Less than it needs, and enough to begin with; and so little that nothing can be written.
         for room in [900, 8] {
@@ -66,6 +67,7 @@ fn a_snapshot_for_which_there_is_no_room_leaves_nothing() {
 
 #[test]
 fn a_restore_for_which_there_is_no_room_changes_nothing() {
+    lokt_testkit::need!(root);
     for how in ["--into copy", "--in-place"] {
         let ended = on_a_small_disk(
             "tmpfs",

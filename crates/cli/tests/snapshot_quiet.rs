@@ -217,15 +217,18 @@ fn works_on(mounted: &Mounted, kind: &str) {
 
 #[test]
 fn on_ext4_quiesced_is_refused_or_true() {
+    lokt_testkit::need!(root, "mkfs.ext4");
     works_on(&Mounted::image("ext4", 512), "ext4");
 }
 
 #[test]
 fn in_memory_quiesced_is_refused_or_true() {
+    lokt_testkit::need!(root);
     works_on(&Mounted::tmpfs(), "tmpfs");
 }
 
 #[test]
 fn on_an_overlay_quiesced_is_refused_or_true() {
+    lokt_testkit::need!(root);
     works_on(&Mounted::overlay(), "overlay");
 }

@@ -118,6 +118,7 @@ fn is_refused(acting: Acting, call: &Call, meanwhile: Meanwhile) {
 
 #[test]
 fn check_40_41_a_publisher_that_was_stopped_before_its_commit_is_refused() {
+    lokt_testkit::need!("strace");
     let mut cases = Vec::new();
     for acting in [Acting::Token, Acting::Session] {
         let calls = rehearsed(acting);
@@ -150,6 +151,7 @@ fn is_left_alone(call: &Call, line: &str) {
 
 #[test]
 fn check_49_a_snapshot_that_is_being_taken_is_left_alone_by_doctor() {
+    lokt_testkit::need!("strace");
     let calls = rehearsed(Acting::Token);
     let after = |what: &str, is_it: &dyn Fn(&str) -> bool| place_of(&calls, what, is_it);
     let commit = commit(&calls);
@@ -165,6 +167,7 @@ fn check_49_a_snapshot_that_is_being_taken_is_left_alone_by_doctor() {
 
 #[test]
 fn a_lease_that_is_shorter_than_the_snapshot_is_renewed_meanwhile() {
+    lokt_testkit::need!("strace");
     let calls = rehearsed(Acting::Session);
     let call = calls[commit(&calls) - 1].0.clone();
     let (tenancy, token, args) = ready(Acting::Session, "--lease 3s --renew 500ms --skew 50ms --grace 50ms");
@@ -177,6 +180,7 @@ fn a_lease_that_is_shorter_than_the_snapshot_is_renewed_meanwhile() {
 /// The token alone doesn't say who may renew it.
 #[test]
 fn a_lease_that_ends_while_a_snapshot_is_taken_under_its_token_publishes_nothing() {
+    lokt_testkit::need!("strace");
     let calls = rehearsed(Acting::Token);
     let manifest =
         place_of(&calls, "its manifest is written", |line| line.starts_with("write(") && line.contains(".manifest>"));

@@ -66,11 +66,13 @@ fn everything_comes_back(worktree: &str, flags: &str) {
 
 #[test]
 fn everything_comes_back_under_a_lease() {
+    lokt_testkit::need!(root);
     everything_comes_back("w", "--acquire");
 }
 
 #[test]
 fn everything_comes_back_where_all_may_write() {
+    lokt_testkit::need!(root);
     everything_comes_back("notes", "");
 }
 
@@ -92,6 +94,7 @@ fn what_comes_back_shares_nothing_with_the_snapshot() {
 
 #[test]
 fn what_was_there_is_in_the_trash_whole() {
+    lokt_testkit::need!(root);
     let grove = Grove::new();
     let place = grove.top().join("main");
     grove.put("main/a", "saved");
@@ -121,6 +124,7 @@ fn what_was_there_is_in_the_trash_whole() {
 /// A directory that comes from the layer below can't be renamed on an overlay: then nothing is changed, and it is said; or it can.
 #[test]
 fn on_an_overlay_a_worktree_from_below_is_restored_or_as_it_was() {
+    lokt_testkit::need!(root);
     let prepare = format!(
         "cd lower; HOME=$PWD LOKT_OWNER=a {LOKT} worktree init >&2; echo old > main/a; mkdir main/sub; echo old > main/sub/b; cd ..;"
     );
@@ -153,6 +157,7 @@ fn on_an_overlay_a_worktree_from_below_is_restored_or_as_it_was() {
 /// Whoever can't exchange two directories in one step does it in two.
 #[test]
 fn where_directories_cant_be_exchanged_it_takes_two_steps() {
+    lokt_testkit::need!(root, "bindfs");
     let mounted = Mounted::new("bindfs", "mkdir real; bindfs real at");
     let tenancy = Tenancy::within(LOKT, &mounted.at());
     let place = tenancy.place.beside("main");

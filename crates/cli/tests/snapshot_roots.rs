@@ -54,6 +54,7 @@ fn manifest(grove: &Grove, id: &str) -> String {
 
 #[test]
 fn a_root_is_no_part_of_a_snapshot() {
+    lokt_testkit::need!("git");
     for place in PLACES {
         let grove = grove(place);
         let id = grove.take("");
@@ -104,6 +105,7 @@ fn directories_that_stay_get_the_rights_that_they_had() {
 
 #[test]
 fn a_holder_keeps_its_lock_while_its_worktree_is_restored() {
+    lokt_testkit::need!("git");
     for place in PLACES {
         let grove = grove(place);
         grove.take("");
@@ -143,6 +145,7 @@ fn a_holder_keeps_its_lock_while_its_worktree_is_restored() {
 
 #[test]
 fn guards_exclude_each_other_through_many_restores() {
+    lokt_testkit::need!("git");
     let place = ".git/lokt";
     let grove = grove(place);
     let ids = ["one", "two"].map(|text| {
@@ -231,6 +234,7 @@ fn an_older_snapshot_with_a_root_in_it_comes_back_without_it() {
 
 #[test]
 fn a_git_directory_that_the_snapshot_lacks_stays_with_its_root() {
+    lokt_testkit::need!("git");
     let grove = Grove::new();
     grove.put("main/a", "old");
     grove.take("");

@@ -153,7 +153,7 @@ fn a_circle_that_has_dissolved_is_not_told_again_and_a_new_one_is() {
     let root = Root::new();
     let mut alice = Job::nested(&root, "alice", "a", "b", "--timeout never");
     // The first of bob's waits ends by itself, the second makes a new circle.
-    let script = ": > bob.holds; while ! [ -e go ]; do sleep 0.02; done; $LOKT guard a --timeout 2500ms -- true; \
+    let script = ": > bob.holds; while ! [ -e go ]; do sleep 0.02; done; $LOKT guard a --timeout 7s -- true; \
                   while ! [ -e again ]; do sleep 0.02; done; exec $LOKT guard a --timeout never -- true";
     let bob = Job::start(&root, "bob", &["guard", "b", "--", "sh", "-c", script]);
     eventually("bob holds b", || root.outside().join("bob.holds").exists());

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use lokt_core::history::{Deed, Entry};
 use lokt_testkit::cmd::Place;
 use lokt_testkit::mounted::Mounted;
+use lokt_torture::history::{Deed, Entry};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
@@ -155,6 +155,7 @@ pub(crate) fn long_ago(dir: &Path) {
 
 #[test]
 fn on_bindfs_it_holds_from_one_side_and_is_not_trusted() {
+    lokt_testkit::need!(root, "bindfs");
     let _ring = ring();
     let seen = SeenTwice::new();
     let said = torture(&seen.bound(), "--seconds 3 --procs 3").run().exits(11, "locks can't be trusted there");
@@ -180,6 +181,7 @@ fn on_bindfs_it_holds_from_one_side_and_is_not_trusted() {
 
 #[test]
 fn two_ways_to_one_directory_that_do_not_exclude_each_other_are_condemned() {
+    lokt_testkit::need!(root, "bindfs");
     let _ring = ring();
     let seen = SeenTwice::new();
     let call = || torture(&seen.bound(), "--seconds 3 --procs 6 --also").args([seen.real()]);
@@ -197,6 +199,7 @@ fn two_ways_to_one_directory_that_do_not_exclude_each_other_are_condemned() {
 
 #[test]
 fn two_ways_to_one_directory_that_are_the_same_hold() {
+    lokt_testkit::need!(root);
     let _ring = ring();
     let dir = temp();
     for name in ["one", "other"] {
@@ -214,6 +217,7 @@ fn two_ways_to_one_directory_that_are_the_same_hold() {
 
 #[test]
 fn each_file_system_is_named() {
+    lokt_testkit::need!(root);
     let _ring = ring();
     for mounted in [Mounted::tmpfs(), Mounted::overlay()] {
         let words = ["torture", "--procs", "2", "--seconds", "3s", "--json", "--dir"];
@@ -297,6 +301,7 @@ fn where_nothing_can_be_made_it_says_so() {
 
 #[test]
 fn a_full_disk_is_an_error_and_no_verdict() {
+    lokt_testkit::need!(root);
     let _ring = ring();
     let place = Place::new(LOKT);
     let script = "mount -t tmpfs -o size=24k none . || exit 99; cd \"$PWD\"; \"$0\" torture --seconds 5 --json; code=$?

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::common::programs::copy_of_lokt;
 use crate::common::{
     Call, LOKT, Root, Said, Sleeper, alive, chmod, elsewhere, go_lease, go_record, make_old, mode, names_in, put,
 };
@@ -37,10 +38,7 @@ impl House {
         assert!(euid.is_root(), "these tests act as other users: run them as root, as CI does");
         let root = Root::new();
         chmod(root.outside(), 0o755);
-        let lokt = root.outside().join("lokt");
-        // Copied by another process: a descriptor of ours that is open for writing would be inherited by whatever another test starts
-        // at that moment, and a program that is open for writing can't be run.
-        Call::new("install").args(["-m", "755", LOKT]).args([&lokt]).run().exits(0, "a temp directory is writable");
+        let lokt = copy_of_lokt(root.outside());
         Self { root, lokt }
     }
 
@@ -87,6 +85,7 @@ impl House {
 
 #[test]
 fn two_users_of_one_group_share_a_root() {
+    lokt_testkit::need!(root);
     let house = House::new(0o2770);
     house.run(ALICE, "lock x --ttl 5m").exits(0, "it is free");
     house.run(BOB, "lock x").exits(2, "it is Alice's").notes("user-20001", "Bob hears whose it is");
@@ -103,6 +102,7 @@ fn two_users_of_one_group_share_a_root() {
 
 #[test]
 fn users_of_one_group_can_break_each_others_locks() {
+    lokt_testkit::need!(root);
     let house = House::new(0o2770);
     house.run(ALICE, "lock x").exits(0, "it is free");
     house.run(BOB, "unlock --force x").exits(0, "Bob may force");
@@ -119,6 +119,7 @@ fn users_of_one_group_can_break_each_others_locks() {
 
 #[test]
 fn users_of_one_group_can_evict_each_others_stale_locks() {
+    lokt_testkit::need!(root);
     let house = House::new(0o2770);
     house.run(ALICE, "lock x --ttl 1h").exits(0, "it is free");
     let end = house.root.record("x")["expires_at"].as_str().expect("it has an end").to_owned();
@@ -132,6 +133,7 @@ fn users_of_one_group_can_evict_each_others_stale_locks() {
 
 #[test]
 fn files_in_a_shared_root_are_the_groups() {
+    lokt_testkit::need!(root);
     for (root_mode, umask) in [(0o2770, "022"), (0o770, "077"), (0o770, "000")] {
         let house = House::new(root_mode);
         for uid in [ALICE, BOB] {
@@ -156,6 +158,7 @@ fn files_in_a_shared_root_are_the_groups() {
 
 #[test]
 fn a_user_with_another_first_group_shares_too() {
+    lokt_testkit::need!(root);
     for root_mode in [0o2770, 0o770] {
         let house = House::new(root_mode);
         let carol = |words: &str| house.call(EVE, EVE, &["--groups", "30000"], words).run();
@@ -170,6 +173,7 @@ fn a_user_with_another_first_group_shares_too() {
 
 #[test]
 fn a_user_outside_the_group_is_told_so() {
+    lokt_testkit::need!(root);
     let house = House::new(0o2770);
     house.run(ALICE, "lock x").exits(0, "it is free");
     for words in ["lock x", "lock y", "unlock x", "unlock --force x", "status", "status x", "exists x", "why x"] {
@@ -185,6 +189,7 @@ fn a_user_outside_the_group_is_told_so() {
 
 #[test]
 fn a_first_use_under_any_umask_gives_a_usable_root() {
+    lokt_testkit::need!(root);
     for umask in ["0777", "0277", "0177", "0377", "0077"] {
         let house = House::without_root();
         house.give(house.root.outside(), ALICE, 0o755);
@@ -211,6 +216,7 @@ fn a_first_use_under_any_umask_gives_a_usable_root() {
 
 #[test]
 fn files_in_a_private_root_are_their_owners() {
+    lokt_testkit::need!(root);
     for umask in ["022", "000"] {
         let house = House::new(0o700);
         let lokt = house.lokt.display().to_string();
@@ -227,6 +233,7 @@ fn files_in_a_private_root_are_their_owners() {
 
 #[test]
 fn a_root_made_by_lokt_is_private() {
+    lokt_testkit::need!(root);
     let house = House::without_root();
     house.give(house.root.outside(), ALICE, 0o755);
     house.run(ALICE, "lock x").exits(0, "it is free");
@@ -236,6 +243,7 @@ fn a_root_made_by_lokt_is_private() {
 
 #[test]
 fn what_root_makes_in_another_users_root_is_that_users() {
+    lokt_testkit::need!(root);
     for root_mode in [0o700, 0o2770] {
         let house = House::new(root_mode);
         house.root.run("admin", "lock x --ttl 5m").exits(0, "it is free");
@@ -251,6 +259,7 @@ fn what_root_makes_in_another_users_root_is_that_users() {
 
 #[test]
 fn a_root_that_root_makes_in_another_users_directory_is_that_users() {
+    lokt_testkit::need!(root);
     let house = House::without_root();
     let project = house.root.outside().join("project");
     fs::create_dir(&project).expect("a temp directory is writable");
@@ -283,6 +292,7 @@ fn unreadable(house: &House) {
 
 #[test]
 fn a_record_that_may_not_be_read_is_held() {
+    lokt_testkit::need!(root);
     let house = House::new(0o2770);
     unreadable(&house);
     let before = house.root.snapshot();
@@ -306,6 +316,7 @@ fn a_record_that_may_not_be_read_is_held() {
 
 #[test]
 fn a_freeze_that_may_not_be_read_freezes() {
+    lokt_testkit::need!(root);
     let house = House::new(0o2770);
     house.run(ALICE, "lock warm-up").exits(0, "it is free");
     house.root.put_freeze("x", &go_lease("x", "ops", 60, -5));
@@ -317,6 +328,7 @@ fn a_freeze_that_may_not_be_read_freezes() {
 
 #[test]
 fn a_directory_that_may_not_be_written_is_named() {
+    lokt_testkit::need!(root);
     let house = House::new(0o555);
     house.run(ALICE, "status").exits(0, "looking works").says("no locks", "there are none");
     house.run(ALICE, "why x").exits(0, "looking works");
@@ -329,6 +341,7 @@ fn a_directory_that_may_not_be_written_is_named() {
 
 #[test]
 fn a_record_whose_directory_became_read_only_stays() {
+    lokt_testkit::need!(root);
     let house = House::new(0o700);
     house.run(ALICE, "lock x").exits(0, "it is free");
     let locks = house.root.path().join("locks");
@@ -345,6 +358,7 @@ fn a_record_whose_directory_became_read_only_stays() {
 
 #[test]
 fn a_device_is_no_record() {
+    lokt_testkit::need!(root);
     let house = House::new(0o700);
     house.run(ALICE, "lock warm-up").exits(0, "it is free");
     let path = house.root.record_path("x");
@@ -369,6 +383,7 @@ fn with_error(root: &Root, path: &Path, call: &str, error: &str, words: &str) ->
 
 #[test]
 fn a_record_that_the_disk_cannot_give_is_held() {
+    lokt_testkit::need!("strace");
     let root = Root::used();
     root.put_record("live", &alive(go_record("live", "a")));
     root.put_record("expired", &elsewhere(go_lease("expired", "a", 60, -5)));
@@ -391,6 +406,7 @@ fn a_record_that_the_disk_cannot_give_is_held() {
 
 #[test]
 fn a_record_that_cannot_be_opened_for_want_of_descriptors_is_held() {
+    lokt_testkit::need!("strace");
     let root = Root::used();
     root.put_record("expired", &go_lease("expired", "a", 60, -5));
     let said = with_error(&root, &root.path().join("locks"), "openat", "EMFILE", "lock expired");
@@ -401,6 +417,7 @@ fn a_record_that_cannot_be_opened_for_want_of_descriptors_is_held() {
 
 #[test]
 fn interrupted_calls_are_repeated() {
+    lokt_testkit::need!("strace");
     let root = Root::used();
     root.put_record("x", &go_lease("x", "a", 60, -5));
     let said = Call::new("strace")
@@ -418,6 +435,7 @@ fn interrupted_calls_are_repeated() {
 
 #[test]
 fn a_process_that_is_hidden_is_not_dead() {
+    lokt_testkit::need!(root);
     let (house, mut sleeper) = (House::new(0o2770), Sleeper::new());
     house.root.run("admin", &format!("lock bound --bind {}", sleeper.pid())).exits(0, "it is free");
     house.root.put_record("old", &alive(go_record("old", "admin")));
@@ -451,6 +469,7 @@ fn root_seen_by(house: &House, uid: u32, dir: &Path) -> serde_json::Value {
 
 #[test]
 fn what_a_stranger_puts_above_decides_nothing_but_a_colleagues_repository_is_shared() {
+    lokt_testkit::need!(root);
     let house = House::without_root();
     let common = house.root.outside().join("common");
     let project = house.root.outside().join("project");

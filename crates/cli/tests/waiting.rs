@@ -205,8 +205,8 @@ fn a_freeze_that_is_removed_wakes_the_next_at_once() {
 #[test]
 fn a_freeze_that_ends_wakes_the_next() {
     let root = Root::used();
-    root.put_freeze("x", &go_lease("x", "ops", 60, 5));
     let began_ms = now_ms();
+    root.put_freeze("x", &go_lease("x", "ops", 60, 5));
     let waiter = in_line(&root.path(), "x", "b", &LOCK);
     assert_eq!(waiter.end_within(WITHIN_A_LOOK * 2).code, Some(0), "it ends by itself");
     assert!(now_ms() - began_ms > 3_500, "not before its end");
@@ -358,7 +358,7 @@ fn a_timeout_leaves_the_line_and_the_next_is_not_delayed() {
     assert_eq!(last.end().code, Some(0), "then the last");
     assert!(now_ms() - began_ms < 5_000, "without delay");
     // The head itself gives up: the next one is the head then.
-    let impatient = queued(&root, "e", "lock x --timeout 500ms");
+    let impatient = queued(&root, "e", "lock x --timeout 3s");
     let next = queued(&root, "f", "lock x --wait");
     assert_eq!(impatient.end().code, Some(2), "the head gives up");
     pause(Duration::from_millis(100));
@@ -468,7 +468,7 @@ fn a_wait_says_so_on_stderr_and_nothing_on_stdout() {
     let root = Root::new();
     lock(&root);
     let first = queued(&root, "b", "lock x --wait --json");
-    let second = queued(&root, "c", "lock x --timeout 400ms --json");
+    let second = queued(&root, "c", "lock x --timeout 3s --json");
     let ended = second.end();
     assert!(ended.stderr.contains("waiting for lock \"x\": 1 ahead; held by a@"), "its place: {}", ended.stderr);
     assert!(serde_json::from_str::<Value>(&ended.stdout).is_ok(), "stdout is JSON: {}", ended.stdout);

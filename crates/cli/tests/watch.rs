@@ -70,12 +70,13 @@ fn locks_freezes_and_waiters_are_shown_as_they_come_and_go() {
     assert!(lines[0].ends_with('Z'), "the time, at the edge: {lines:#?}");
     assert!(lines[1].starts_with("0 held, 0 frozen, 0 waiting"), "the counts: {lines:#?}");
     root.run("alice", "lock build --ttl 5m --reason release").exits(0, "it is free");
-    let lines = shows(&mut terminal, "a lock that is taken is shown", |lines| {
+    // The record is there before the log says why.
+    let lines = shows(&mut terminal, "a lock that is taken is shown, and what happened", |lines| {
         has(lines, "build ", &["HELD", "alice@", " ago", "in 4m", "release"])
+            && lines.iter().any(|line| line.contains(" ago  acquire  build"))
     });
     assert!(has(&lines, "NAME ", &["STATE", "HOLDER", "SINCE", "UNTIL"]), "with titles: {lines:#?}");
     assert!(lines[1].starts_with("1 held, 0 frozen, 0 waiting"), "it is counted: {lines:#?}");
-    assert!(lines.iter().any(|line| line.contains(" ago  acquire  build")), "and what happened: {lines:#?}");
     let pulse = Pulse::waiting(&root, "build", "early");
     shows(&mut terminal, "who waits is counted", |lines| lines[1].starts_with("1 held, 0 frozen, 1 waiting"));
     drop(pulse);

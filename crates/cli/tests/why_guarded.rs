@@ -26,7 +26,9 @@ impl Job {
     /// A guard that holds `name` while `sleep` runs.
     fn holding(root: &Root, owner: &str, name: &str) -> Self {
         let job = Self::start(root, owner, &["guard", name, "--", "sleep", "600"]);
-        eventually("the guard's command runs", || command_of(root, name).is_some());
+        // Its pid is noted down before it is the command.
+        let comm = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        eventually("the guard's command runs", || command_of(root, name).is_some_and(|pid| comm(pid) == "sleep\n"));
         job
     }
 

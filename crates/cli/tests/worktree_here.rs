@@ -36,6 +36,7 @@ fn git(grove: &Grove, words: &str) -> String {
 
 #[test]
 fn undoing_the_damage_of_an_agent_takes_two_commands() {
+    lokt_testkit::need!("git");
     let grove = here();
     let said = grove.run("alice", "worktree list").exits(0, "it is a worktree");
     said.says(&format!("  {}\n", grove.top().display()), "in place");
@@ -67,6 +68,7 @@ fn undoing_the_damage_of_an_agent_takes_two_commands() {
 
 #[test]
 fn what_is_in_git_stays_unless_it_is_asked_for() {
+    lokt_testkit::need!("git");
     let grove = here();
     let id = grove.take("--with-git");
     let manifest = fs::read_to_string(grove.inside(&format!("snapshots/{id}.manifest"))).expect("it is text");
@@ -101,6 +103,7 @@ fn what_is_in_git_stays_unless_it_is_asked_for() {
 
 #[test]
 fn every_command_knows_where_it_is() {
+    lokt_testkit::need!("git");
     let grove = here();
     let deep = grove.top().join("src");
     let said = grove.lokt("alice").cwd(&deep).args(["lease", "status"]).run().exits(0, "deep inside");
@@ -127,6 +130,7 @@ fn every_command_knows_where_it_is() {
 
 #[test]
 fn it_is_made_once_and_never_inside_another() {
+    lokt_testkit::need!("git");
     let grove = here();
     grove.run("alice", "worktree init --here").exits(0, "it is there").says("already there", "it says so");
     grove.run("alice", "worktree init").exits(0, "it is there").says("already there", "either way");
@@ -144,6 +148,7 @@ fn it_is_made_once_and_never_inside_another() {
 
 #[test]
 fn programs_that_know_only_the_first_format_refuse_it() {
+    lokt_testkit::need!("git");
     let grove = here();
     let format = fs::read_to_string(grove.inside("format_version")).expect("it is there");
     assert_eq!(format, "2\nmain: .\n");
@@ -154,6 +159,7 @@ fn programs_that_know_only_the_first_format_refuse_it() {
 
 #[test]
 fn a_user_is_told_before_something_is_lost() {
+    lokt_testkit::need!("git");
     let grove = project();
     let said = grove.run("alice", "snapshot create --acquire").exits(3, "there is none");
     said.notes("no lokt repository (.jvs) in", "whose")

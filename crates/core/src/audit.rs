@@ -191,7 +191,7 @@ pub fn events(
     let mut events = Vec::new();
     match decision {
         Decision::Inside => {}
-        Decision::Commit { next, cause, broken } => {
+        Decision::Commit { next, cause, broken, .. } => {
             match (broken, before) {
                 (Some(Broken::Stale(why)), Some(victim)) => events.push(pruned(new("auto-prune"), victim, *why)),
                 (Some(Broken::Corrupt), _) => events.push(new("corrupt-break")),

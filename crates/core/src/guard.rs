@@ -1,7 +1,7 @@
 //! What a guard does next: renew, look, forward, warn, terminate, release, finish.
 //!
 //! [`Guard`] is told what happened and when, and says what to do; it never asks the clock and never touches a process. A shell drives it
-//! with a real command (`lokt::guard`), tests drive it with every order of events there is.
+//! with a real command (`lokt_guard`), tests drive it with every order of events there is.
 //!
 //! Time is whatever clock the caller goes by: `CLOCK_MONOTONIC` for a hold, whose lease stands still while the machine sleeps, as the
 //! command does; `CLOCK_BOOTTIME` for what ends by others' clocks too.
@@ -10,12 +10,10 @@ mod events;
 
 use alloc::vec::Vec;
 
-pub use events::{Action, Ended, Event, Manners, OnLost, Outcome, Warning};
+pub use events::{Action, Ended, Event, GuardConfig, OnLost, Outcome, Warning};
 
 /// The shortest interval between renewals.
 pub const RENEW_MS_MIN: u64 = 500;
-/// How often a guard looks whether its record is still there.
-pub const LOOK_MS: u64 = 1_000;
 /// How long a command that is told to end has before it is killed.
 pub const KILL_AFTER_MS: u64 = 5_000;
 /// The same when somebody else has what it runs under: two write by now.
@@ -40,7 +38,7 @@ pub fn killed_after_ms(lease_ms: u64) -> u64 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tie {
+enum HoldState {
     /// Ours.
     Held,
     /// Ours, and a renewal is under way.
@@ -55,7 +53,7 @@ enum Tie {
     Over,
 }
 
-impl Tie {
+impl HoldState {
     fn is_renewing(self) -> bool {
         matches!(self, Self::Renewing | Self::LostRenewing)
     }
@@ -83,20 +81,21 @@ enum Stage {
 /// A guard. See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
-    manners: Manners,
+    config: GuardConfig,
     lease_ms: Option<u64>,
     /// Between renewals of a lease.
     interval_ms: Option<u64>,
     /// The command must not run to the end of the lease, and a renewal that comes back after that is none.
     ahead: bool,
-    ties: Vec<Tie>,
+    ties: Vec<HoldState>,
     /// When each lease is to be renewed.
     renew_at: Vec<Option<u64>>,
     /// When each lease is over for good; `None`: it can be revived as long as nobody else has it.
     ends_at: Vec<Option<u64>>,
     /// At which of them a look is under way.
     looking: Vec<bool>,
-    look_at: u64,
+    /// When the records are looked at next.
+    look_at: Option<u64>,
     kill_at: Option<u64>,
     killed: bool,
     lost: bool,
@@ -105,18 +104,18 @@ pub struct Guard {
 
 impl Guard {
     /// A guard of holds that were asked for at these moments.
-    pub fn new(manners: Manners, granted_ms: &[u64], now_ms: u64) -> Self {
-        let interval = manners.ttl_sec.map(renewal_interval_ms);
+    pub fn new(config: GuardConfig, granted_ms: &[u64], now_ms: u64) -> Self {
+        let interval = config.ttl_sec.map(renewal_interval_ms);
         Self {
-            manners,
-            lease_ms: manners.ttl_sec.map(|ttl_sec| ttl_sec.saturating_mul(1000)),
+            config,
+            lease_ms: config.ttl_sec.map(|ttl_sec| ttl_sec.saturating_mul(1000)),
             interval_ms: interval,
             ahead: false,
-            ties: granted_ms.iter().map(|_| Tie::Held).collect(),
+            ties: granted_ms.iter().map(|_| HoldState::Held).collect(),
             renew_at: granted_ms.iter().map(|at| interval.map(|interval| at + interval)).collect(),
             ends_at: granted_ms.iter().map(|_| None).collect(),
             looking: granted_ms.iter().map(|_| false).collect(),
-            look_at: now_ms + LOOK_MS,
+            look_at: config.look_ms.map(|look_ms| now_ms + look_ms),
             kill_at: None,
             killed: false,
             lost: false,
@@ -143,7 +142,7 @@ impl Guard {
         self
     }
 
-    /// The same with leases of so many milliseconds, whatever the manners say, that end for good, and to whose end nothing may run: a
+    /// The same with leases of so many milliseconds, whatever the config say, that end for good, and to whose end nothing may run: a
     /// command that is to be stopped is asked to end, and killed, before it. Renewed three times a lease unless told otherwise.
     #[must_use]
     pub fn stopping_ahead(mut self, lease_ms: u64, granted_ms: &[u64]) -> Self {
@@ -157,7 +156,7 @@ impl Guard {
 
     /// Would a loss end the command?
     fn stops(&self) -> bool {
-        self.manners.on_lost == OnLost::Stop && self.stage == Stage::Running
+        self.config.on_lost == OnLost::Stop && self.stage == Stage::Running
     }
 
     /// This moment of the lease that this hold has by its last good renewal.
@@ -173,7 +172,7 @@ impl Guard {
 
     /// May this lease's end be judged without asking? A renewal under way knows better, but a command that is to be stopped can't wait.
     fn is_judged(&self, hold: usize) -> bool {
-        self.ties[hold] == Tie::Held || (self.ties[hold] == Tie::Renewing && self.stops())
+        self.ties[hold] == HoldState::Held || (self.ties[hold] == HoldState::Renewing && self.stops())
     }
 
     /// Until when a renewal that is under way is awaited after the command's end; `None`: for as long as it takes. What hangs beyond
@@ -185,9 +184,9 @@ impl Guard {
     /// When to come back with a [`Event::Tick`] if nothing else happens; `None`: only something else will do.
     pub fn wake_at(&self) -> Option<u64> {
         let guards = matches!(self.stage, Stage::Running | Stage::Lingering(_));
-        let held = |tie: &Tie| *tie == Tie::Held;
+        let held = |tie: &HoldState| *tie == HoldState::Held;
         let renewals = self.ties.iter().zip(&self.renew_at).filter(|(tie, _)| held(tie)).filter_map(|(_, at)| *at);
-        let looks = self.ties.iter().any(held).then_some(self.look_at);
+        let looks = self.look_at.filter(|_| self.ties.iter().any(held));
         let ends = (0..self.ties.len()).filter(|hold| self.is_judged(*hold)).filter_map(|hold| self.over_at(hold));
         let kill = self.kill_at.filter(|_| self.stage == Stage::Running);
         let closes = matches!(self.stage, Stage::Closing(_));
@@ -205,13 +204,13 @@ impl Guard {
             Event::Looked { hold, outcome } => {
                 self.looking[hold] = false;
                 // A look that fails is no evidence; the next one may not.
-                if let (Outcome::Lost(holder), Tie::Held | Tie::Renewing) = (outcome, self.ties[hold]) {
+                if let (Outcome::Lost(holder), HoldState::Held | HoldState::Renewing) = (outcome, self.ties[hold]) {
                     self.lose(now_ms, hold, |stops| Warning::Lost { hold, holder, stops }, &mut actions);
                 }
             }
             Event::Signal { number, ends, from_terminal } => self.signal(number, ends, from_terminal, &mut actions),
             Event::Ended(ended) if self.stage == Stage::Running => {
-                if self.manners.until_all && !self.ties.is_empty() {
+                if self.config.until_all && !self.ties.is_empty() {
                     self.stage = Stage::Lingering(ended);
                     actions.push(Action::AwaitAll);
                 } else {
@@ -246,15 +245,15 @@ impl Guard {
             actions.push(Action::Kill);
         }
         for hold in 0..self.ties.len() {
-            if self.ties[hold] == Tie::Held && self.renew_at[hold].is_some_and(|at| at <= now_ms) {
-                self.ties[hold] = Tie::Renewing;
+            if self.ties[hold] == HoldState::Held && self.renew_at[hold].is_some_and(|at| at <= now_ms) {
+                self.ties[hold] = HoldState::Renewing;
                 actions.push(Action::Renew(hold));
             }
         }
-        if self.look_at <= now_ms {
-            self.look_at = now_ms + LOOK_MS;
+        if self.look_at.is_some_and(|at| at <= now_ms) {
+            self.look_at = self.config.look_ms.map(|look_ms| now_ms + look_ms);
             for hold in 0..self.ties.len() {
-                if self.ties[hold] == Tie::Held && !self.looking[hold] {
+                if self.ties[hold] == HoldState::Held && !self.looking[hold] {
                     self.looking[hold] = true;
                     actions.push(Action::Look(hold));
                 }
@@ -268,7 +267,7 @@ impl Guard {
         let is_over = self.ends_at[hold].is_some_and(|at| at <= now_ms);
         let closes = matches!(self.stage, Stage::Closing(_));
         match outcome {
-            _ if self.ties[hold] != Tie::Held => {}
+            _ if self.ties[hold] != HoldState::Held => {}
             // What was written may be good, but nobody knew that it would be while the command ran on.
             Outcome::Kept { late_ms } if self.ahead && !closes && (is_over || late_ms.is_some()) => {
                 self.lose(now_ms, hold, |stops| Warning::Expired { hold, stops }, actions);
@@ -291,7 +290,8 @@ impl Guard {
     }
 
     fn lose(&mut self, now_ms: u64, hold: usize, say: impl FnOnce(bool) -> Warning, actions: &mut Vec<Action>) {
-        self.ties[hold] = if self.ties[hold] == Tie::Renewing { Tie::LostRenewing } else { Tie::Lost };
+        self.ties[hold] =
+            if self.ties[hold] == HoldState::Renewing { HoldState::LostRenewing } else { HoldState::Lost };
         let stops = self.stops();
         let warning = say(stops);
         if stops && !self.lost {
@@ -323,11 +323,11 @@ impl Guard {
             Stage::Running if !from_terminal => actions.push(Action::Forward(number)),
             // There is nobody to forward it to. What was left behind keeps the pulse, and with it what isn't lost.
             Stage::Lingering(ended) if ends => {
-                if self.ties.iter().any(|tie| matches!(tie, Tie::Held | Tie::Renewing)) {
+                if self.ties.iter().any(|tie| matches!(tie, HoldState::Held | HoldState::Renewing)) {
                     actions.push(Action::Warn(Warning::LeftBehind));
                 }
                 for tie in &mut self.ties {
-                    *tie = if tie.is_renewing() { Tie::LostRenewing } else { Tie::Over };
+                    *tie = if tie.is_renewing() { HoldState::LostRenewing } else { HoldState::Over };
                 }
                 self.stage = Stage::Closing(ended.code());
             }
@@ -336,7 +336,7 @@ impl Guard {
     }
 
     fn released(&mut self, hold: usize, outcome: Outcome, actions: &mut Vec<Action>) {
-        self.ties[hold] = Tie::Over;
+        self.ties[hold] = HoldState::Over;
         match outcome {
             Outcome::Kept { .. } => {}
             Outcome::Lost(holder) => {
@@ -355,11 +355,11 @@ impl Guard {
                 self.ties[hold] = self.ties[hold].without_renewal();
             }
         }
-        if self.ties.iter().any(|tie| tie.is_renewing() || *tie == Tie::Releasing) {
+        if self.ties.iter().any(|tie| tie.is_renewing() || *tie == HoldState::Releasing) {
             return;
         }
-        if let Some(hold) = self.ties.iter().rposition(|tie| *tie == Tie::Held) {
-            self.ties[hold] = Tie::Releasing;
+        if let Some(hold) = self.ties.iter().rposition(|tie| *tie == HoldState::Held) {
+            self.ties[hold] = HoldState::Releasing;
             actions.push(Action::Release(hold));
         } else {
             self.stage = Stage::Finished;
@@ -368,7 +368,7 @@ impl Guard {
     }
 
     fn exit_code(&self, code: u8) -> u8 {
-        match (self.lost, self.manners.on_lost) {
+        match (self.lost, self.config.on_lost) {
             (true, OnLost::Stop) => LOST,
             (true, OnLost::Fail) if code == 0 => LOST,
             _ => code,

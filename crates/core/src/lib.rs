@@ -14,17 +14,19 @@
 //! | [`decide`] | the one decision |
 //! | [`denial`] | why something was refused |
 //! | [`audit`] | what happened, as a line |
+//! | [`checkup`] | findings of a doctor |
 //! | [`counter`] | tokens that never repeat |
 //! | [`proc`] | what Linux writes about processes, mounts and locks |
 //! | [`git`] | what git writes about where a repository is |
 //! | [`pulse`] | who waits and who holds, as a file's content |
+//! | [`engine`] | keys, revisions and sessions of a remote engine |
+//! | [`swap`] | named locks as changes of such keys |
 //! | [`mod@line`] | in which order, and who waits for whom |
-//! | [`badges`] | what a process holds, for those it starts |
+//! | [`inherited_holds`] | what a process holds, for those it starts |
 //! | [`guard`] | what a guard does next |
 //! | [`ledger`] | events, claims and the chain over them |
 //! | [`lease`] | worktree leases: their records, chain and time |
 //! | [`snapshot`] | whole trees: their files, lineage and what may go |
-//! | [`history`] | what processes did, written down, and whether every promise held |
 //! | [`duration`] | durations as people type and read them |
 #![no_std]
 
@@ -33,17 +35,20 @@ extern crate alloc;
 extern crate std;
 
 pub mod audit;
-pub mod badges;
+pub mod checkup;
 pub mod counter;
 pub mod decide;
 pub mod denial;
 pub mod duration;
+pub mod engine;
 pub mod fnv;
 pub mod git;
 pub mod guard;
-pub mod history;
 pub mod hold;
+pub mod inherited_holds;
+#[cfg(feature = "worktree")]
 pub mod lease;
+#[cfg(feature = "ledger")]
 pub mod ledger;
 pub mod line;
 pub mod liveness;
@@ -51,5 +56,9 @@ pub mod name;
 pub mod proc;
 pub mod pulse;
 pub mod record;
+#[cfg(feature = "worktree")]
 pub mod snapshot;
+#[cfg(feature = "worktree")]
+pub mod snapshot_id;
+pub mod swap;
 pub mod time;

@@ -9,11 +9,19 @@ use core::fmt;
 pub const NAME_BYTES_MAX: usize = 200;
 
 /// A checked lock name: `[A-Za-z0-9._-]+`, no `..` inside, not `.`, not starting with `-`, at most 200 bytes.
+///
+/// ```
+/// use lokt_core::name::LockName;
+///
+/// assert!(LockName::new("build-1.2").is_ok());
+/// assert!(LockName::new("../build").is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName(String);
 
 /// What is wrong with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BadName {
     /// The empty string.
     Empty,
@@ -42,8 +50,21 @@ impl fmt::Display for BadName {
     }
 }
 
+impl core::error::Error for BadName {}
+
+impl core::str::FromStr for LockName {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        Self::new(text)
+    }
+}
+
 impl LockName {
     /// Checks `text`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
     pub fn new(text: &str) -> Result<Self, BadName> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
         match text {
@@ -64,6 +85,12 @@ impl LockName {
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for LockName {
+    fn as_ref(&self) -> &str {
         &self.0
     }
 }

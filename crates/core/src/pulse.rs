@@ -3,9 +3,13 @@
 //! Its *lock* says that somebody lives, its *content* says who, and its *place* says what for: in the directory of a line it is a ticket,
 //! among the holders' it is named by the record of a hold. Being granted a lock is one rename from the first to the second.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
+
+use crate::hold::Identity;
+use crate::name::LockName;
+use crate::time::{Moment, show_wall};
 
 /// A process by pid and start time, so that a reused pid isn't mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +147,34 @@ impl Decimal {
 
     fn digits(&self) -> impl Iterator<Item = u8> {
         self.reversed.iter().take(self.len).rev().copied()
+    }
+}
+
+/// What a process says about itself in its pulse, beside its identity.
+#[derive(Debug, Clone, Default)]
+pub struct Profile {
+    /// Why it waits or holds.
+    pub reason: Option<String>,
+    /// The holds that it has already: `name=lock_id:token:pulse,…`.
+    pub holds: String,
+}
+
+impl Profile {
+    /// Returns the content of a new pulse for `name`.
+    pub fn pulse(&self, name: &LockName, me: &Identity, now: &Moment) -> Pulse {
+        Pulse {
+            version: 1,
+            name: name.to_string(),
+            owner: me.owner.clone(),
+            agent_id: me.agent_id.clone(),
+            process: ProcessRef { pid: me.pid, start: me.pid_start },
+            command: None,
+            pid_ns: me.pid_ns,
+            since: show_wall(now.wall),
+            reason: self.reason.clone(),
+            holds: self.holds.clone(),
+            offered_ms: None,
+        }
     }
 }
 

@@ -133,7 +133,8 @@ fn top_level_lease(hold: &Hold, now: &Moment) -> Lease {
     }
 }
 
-fn wall_lease(end: Timestamp, now: &Moment) -> Lease {
+/// A lease that ends at `end` by the wall clock.
+pub(crate) fn wall_lease(end: Timestamp, now: &Moment) -> Lease {
     let left = millis_between(now.wall, end);
     match u64::try_from(left) {
         Ok(ms) if now.wall <= end => Lease::Left(ms),

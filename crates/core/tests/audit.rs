@@ -11,7 +11,7 @@ use lokt_core::audit::{
     Account, EVENTS, Event, Filter, LINE_BYTES_MAX, Line, Program, Wait, events, may_be_of_a_token, publish_denied,
     published, token_in,
 };
-use lokt_core::decide::{Broken, Cause, Decision};
+use lokt_core::decide::{Broken, Cause, Decision, Token};
 use lokt_core::denial::{Denial, Holder, Staleness};
 use lokt_core::guard::Ended;
 use lokt_core::hold::{Hold, Identity, LockId, PartKind};
@@ -37,7 +37,7 @@ fn holder(hold: Hold) -> Box<Holder> {
 }
 
 fn commit(next: Option<Hold>, cause: Cause, broken: Option<Broken>) -> Decision {
-    Decision::Commit { next: next.map(Box::new), cause, broken }
+    Decision::Commit { next: next.map(Box::new), token: Token::Keep, cause, broken }
 }
 
 /// The events of Alice's `decision` about "build", as the JSON that is written.

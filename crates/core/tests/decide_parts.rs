@@ -8,8 +8,8 @@ mod common {
 use common::askers::asker;
 use common::holds::{at, fence, stored};
 use lokt_core::decide::{
-    Again, Bearer, Breaking, Broken, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Slot,
-    Terms, decide,
+    Again, Breaking, Broken, Cause, Condition, Decision, Facts, Freeze, HoldKey, Intent, Line, Policy, ProcessHolder,
+    Slot, Terms, decide,
 };
 use lokt_core::denial::{Denial, Holder, Staleness};
 use lokt_core::hold::{Hold, Identity, LockId, Part, PartKind, Parts, PulseRef, RECORD_VERSION};
@@ -52,8 +52,8 @@ fn hold_with(process: Option<Option<u64>>, owner: Option<Option<u64>>) -> Hold {
     hold
 }
 
-fn grip_of(hold: &Hold) -> Grip {
-    Grip { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse }
+fn grip_of(hold: &Hold) -> HoldKey {
+    HoldKey { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse }
 }
 
 fn lock(ttl_sec: Option<u64>) -> Intent {
@@ -62,7 +62,7 @@ fn lock(ttl_sec: Option<u64>) -> Intent {
 
 fn guard(ttl_sec: Option<u64>) -> Intent {
     let process = ProcessRef { pid: 4242, start: 99_000 };
-    Intent::Guard(Terms { ttl_sec, reason: None }, Bearer { process, pulse: Some(MY_PULSE), inside: None })
+    Intent::Guard(Terms { ttl_sec, reason: None }, ProcessHolder { process, has_pulse: true, inside: None })
 }
 
 /// Asks about `hold` at `now`, with what the clocks say and `liveness` about its process.
@@ -77,11 +77,14 @@ fn ask_under(policy: Policy, hold: &Hold, intent: &Intent, liveness: Liveness, n
         elapsed: Elapsed::of(hold, &now, me),
         frozen: None,
         line: Line::default(),
-        next_token: fence(8),
         fresh_id: &fresh_id(),
         now,
     };
-    decide(intent, facts, me, &policy)
+    let decision = decide(intent, facts, me, &policy).with_token(fence(8));
+    match intent {
+        Intent::Guard(_, bearer) if bearer.has_pulse => decision.with_pulse(MY_PULSE),
+        _ => decision,
+    }
 }
 
 /// What `decision` stores.
@@ -225,6 +228,10 @@ fn one_holder_another_programs_guard_that_runs_keeps_its_identity_and_the_lease_
     let odd = next_of(ask(&foreign, &lock(Some(1)), Liveness::Alive, now(), &me));
     let seconds = |hold: &Hold| hold.expires_at.map(jiff::Timestamp::as_second);
     assert_eq!(seconds(&odd), seconds(&foreign));
+    foreign.ttl_sec = 90;
+    let odd = next_of(ask(&foreign, &lock(Some(1)), Liveness::Alive, now(), &me));
+    let process = parts_of(&odd).process.clone().expect("its guard runs");
+    assert_eq!((process.since, process.ttl_sec), (now().wall, Some(50)), "its end counts, not its ttl");
 }
 
 #[test]
@@ -426,7 +433,7 @@ fn lock_bind_means_the_same_process_only_on_one_boot_in_one_pid_namespace() {
     let mut bound = hold_with(Some(None), None);
     bound.pulse = None;
     let process = ProcessRef { pid: bound.pid, start: bound.pid_start };
-    let again = Intent::Guard(Terms::default(), Bearer { process, pulse: None, inside: None });
+    let again = Intent::Guard(Terms::default(), ProcessHolder { process, has_pulse: false, inside: None });
     let me = asker("alice");
     let strangers = [
         Identity { boot_id: Some("boot-2".into()), ..me.clone() },
@@ -606,7 +613,6 @@ fn freeze_beside(slot: Slot<'_>, legacy: &Hold, me: &Identity) -> Decision {
         elapsed: Elapsed::NOTHING,
         frozen: Some(Freeze::Known(&legacy)),
         line: Line::default(),
-        next_token: fence(8),
         fresh_id: &fresh_id(),
         now: now(),
     };

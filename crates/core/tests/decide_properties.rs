@@ -14,18 +14,20 @@ mod sim;
 #[expect(dead_code, unreachable_pub, reason = "it has more than properties need, and others use it, too")]
 mod tally;
 
+use std::env;
+
 use common::any_steps::any_steps;
 use common::arbitrary::{any_hold, any_time};
 use jiff::SignedDuration;
 use lokt_core::decide::{
-    Bearer, Breaking, Cause, Condition, Decision, Facts, Freeze, Grip, Intent, Line, Policy, Presented, Slot, Terms,
-    decide,
+    Breaking, Cause, Condition, Decision, Facts, Freeze, HoldKey, Intent, Line, Policy, Presented, ProcessHolder, Slot,
+    Terms, decide,
 };
 use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, Parts, PulseRef};
 use lokt_core::liveness::Liveness;
 use lokt_core::pulse::ProcessRef;
 use lokt_core::record::{self, Parsed};
-use lokt_core::time::{Elapsed, Moment};
+use lokt_core::time::{Elapsed, Moment, plus_millis, plus_seconds};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use sim::steps::Step;
@@ -34,11 +36,13 @@ use sim::world::World;
 /// Shrunk failures are kept here and tried first.
 const REGRESSIONS: &str = "tests/decide_properties.proptest-regressions";
 
-/// At least so many cases; `PROPTEST_CASES` asks for more.
+/// That number of cases, unless `PROPTEST_CASES` asks for another: the default has read it.
+#[expect(clippy::disallowed_methods, reason = "a test is asked for its number of cases by the environment")]
 fn config(cases: u32) -> ProptestConfig {
     let persistence = FileFailurePersistence::Direct(REGRESSIONS);
     let default = ProptestConfig::default();
-    ProptestConfig { cases: cases.max(default.cases), failure_persistence: Some(Box::new(persistence)), ..default }
+    let cases = if env::var_os("PROPTEST_CASES").is_some() { default.cases } else { cases };
+    ProptestConfig { cases, failure_persistence: Some(Box::new(persistence)), ..default }
 }
 
 fn run(shared: bool, steps: &[Step]) {
@@ -73,11 +77,14 @@ impl Question {
             elapsed: Elapsed::of(&self.hold, &self.now, &self.me),
             frozen: freeze,
             line: Line { ahead: self.ahead },
-            next_token: fresh_token(),
             fresh_id: &fresh_id,
             now: self.now,
         };
-        decide(&self.intent, facts, &self.me, &policy)
+        let decision = decide(&self.intent, facts, &self.me, &policy).with_token(fresh_token());
+        match &self.intent {
+            Intent::Guard(_, bearer) if bearer.has_pulse => decision.with_pulse(NEW_PULSE),
+            _ => decision,
+        }
     }
 
     fn hold_lives(&self) -> bool {
@@ -86,6 +93,9 @@ impl Question {
         process || elapsed.owner.runs()
     }
 }
+
+/// The pulse of a guard that asks.
+const NEW_PULSE: PulseRef = PulseRef { number: 1, dev: 2, ino: 3 };
 
 /// No hold of these tests has it.
 fn fresh_token() -> Fence {
@@ -121,17 +131,16 @@ fn any_asker(hold: &Hold) -> impl Strategy<Value = Identity> + use<> {
 }
 
 fn any_intent(hold: &Hold) -> impl Strategy<Value = Intent> + use<> {
-    let grip = Grip { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };
+    let grip = HoldKey { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };
     let bound = ProcessRef { pid: hold.pid, start: hold.pid_start };
     let owner = hold.owner.clone();
     let terms = any::<Option<u64>>().prop_map(|ttl_sec| Terms { ttl_sec, reason: None });
-    let pulse = Some(PulseRef { number: 1, dev: 2, ino: 3 });
     let (again, token) = (terms.clone(), hold.token.map_or(0, Fence::get));
     prop_oneof![
         terms.clone().prop_map(Intent::Lock),
         terms.clone().prop_map(Intent::TakeOver),
-        (terms, any::<bool>()).prop_map(move |(terms, guards)| {
-            Intent::Guard(terms, Bearer { process: bound, pulse: pulse.filter(|_| guards), inside: None })
+        (terms, any::<bool>()).prop_map(move |(terms, has_pulse)| {
+            Intent::Guard(terms, ProcessHolder { process: bound, has_pulse, inside: None })
         }),
         Just(Intent::Renew(grip.clone())),
         Just(Intent::Release(grip)),
@@ -190,7 +199,7 @@ fn any_question_on_one_boot() -> impl Strategy<Value = Question> {
 
 /// What a decision says once every wall-clock time is taken out of it.
 fn timeless(decision: &Decision) -> String {
-    let Decision::Commit { next: Some(next), cause, broken } = decision else {
+    let Decision::Commit { next: Some(next), cause, broken, .. } = decision else {
         return match decision {
             // The stored hold comes back with its times, which are the same whoever asks.
             Decision::Deny(denial) => format!("{denial:?}"),
@@ -224,6 +233,21 @@ proptest! {
         }
     }
 
+    /// The decision goes by what it was told of the leases. A reader of the record measures the same, to the last digit.
+    #[test]
+    fn the_top_level_ends_when_a_reader_of_the_parts_says_so(question in any_question()) {
+        if let Decision::Commit { next: Some(next), .. } = question.answer(None) {
+            let now = question.now.wall;
+            let left_ms = Elapsed::of(&next, &question.now, &question.me).left_ms();
+            let end = left_ms.map(|ms| if ms % 1000 == 0 { plus_seconds(now, ms / 1000) } else { plus_millis(now, ms) });
+            prop_assert_eq!(next.expires_at, end);
+            let process = next.parts.as_ref().and_then(|parts| parts.process.as_ref());
+            let heartbeat_sec = process.filter(|_| next.has_foreign_process()).and_then(|part| part.ttl_sec);
+            let ttl_sec = left_ms.map_or(0, |ms| ms.div_ceil(1000).max(heartbeat_sec.unwrap_or(0)).max(1));
+            prop_assert_eq!(next.ttl_sec, i64::try_from(ttl_sec).unwrap_or(i64::MAX));
+        }
+    }
+
     #[test]
     fn no_clock_trust_a_wall_step_changes_no_decision(
         question in any_question_on_one_boot(),
@@ -253,7 +277,7 @@ proptest! {
         let mine = question.hold.owner == question.me.owner;
         let freeze = Question { intent: Intent::Freeze(Terms::default()), ..question.clone() }.answer(None);
         match &freeze {
-            Decision::Commit { next: Some(next), cause: Cause::Freeze, broken } => {
+            Decision::Commit { next: Some(next), cause: Cause::Freeze, broken, .. } => {
                 prop_assert!(mine || expired, "frozen-means-frozen: another's freeze was replaced");
                 prop_assert_eq!(broken.is_some(), expired, "what was over is told");
                 prop_assert_eq!((next.token, next.pulse), (None, None), "a freeze has neither");
@@ -294,7 +318,7 @@ proptest! {
         let lives = question.hold_lives();
         let asked = Question { intent: Intent::TakeOver(Terms::default()), ahead: 0, ..question };
         match asked.answer_under(policy, None) {
-            Decision::Commit { next: Some(next), cause: Cause::Acquire, broken: Some(_) } => {
+            Decision::Commit { next: Some(next), cause: Cause::Acquire, broken: Some(_), .. } => {
                 prop_assert!(!lives, "no-lost-thief: a live hold was taken over");
                 prop_assert_eq!(next.token, Some(fresh_token()), "token-order: under a token that was given before");
                 prop_assert_ne!(next.lock_id, asked.hold.lock_id);
@@ -306,7 +330,7 @@ proptest! {
     #[test]
     fn no_lost_thief_who_holds_something_else_changes_nothing(question in any_question(), other in 0_usize..4) {
         let stored = &question.hold;
-        let mut grip = Grip { lock_id: stored.lock_id.clone(), token: stored.token, pulse: stored.pulse };
+        let mut grip = HoldKey { lock_id: stored.lock_id.clone(), token: stored.token, pulse: stored.pulse };
         match other {
             0 => grip.lock_id = LockId::from_text(format!("{}0", stored.lock_id)),
             1 => grip.token = Some(fresh_token()),

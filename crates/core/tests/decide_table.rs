@@ -13,7 +13,7 @@ mod table {
     pub(crate) mod case;
 }
 
-use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Condition, Grip, Intent, Policy, Presented};
+use lokt_core::decide::{Breaking, Cause, Condition, HoldKey, InheritedHold, Intent, Policy, Presented, ProcessHolder};
 use lokt_core::denial::Staleness;
 use lokt_core::hold::{Fence, LockId, PartKind, PulseRef};
 use lokt_core::pulse::ProcessRef;
@@ -151,8 +151,8 @@ fn taking_over_answers_as_the_table_says_whatever_the_protocol() {
     }
 }
 
-fn guard_with(pulse: Option<PulseRef>, process: ProcessRef, inside: Option<Badge>) -> Intent {
-    Intent::Guard(terms(), Bearer { process, pulse, inside })
+fn guard_with(has_pulse: bool, process: ProcessRef, inside: Option<InheritedHold>) -> Intent {
+    Intent::Guard(terms(), ProcessHolder { process, has_pulse, inside })
 }
 
 const MY_PROCESS: ProcessRef = ProcessRef { pid: 4242, start: 99_000 };
@@ -181,21 +181,21 @@ const TWO_GUARDS: Row = Row {
 fn guard_answers_as_the_table_says() {
     let rows = [BEING_WRITTEN, NEWER, OTHERS, TWO_GUARDS, FROZEN_ADDITION, ADDITION, FROZEN, QUEUED, GRANTED];
     let mine = grip().pulse.map(|pulse| pulse.number);
-    let badge = |lock_id, token| Some(Badge { lock_id, token, pulse: mine });
+    let inherited_hold = |lock_id, token| Some(InheritedHold { lock_id, token, pulse: mine });
     let strangers = [
         None,
-        badge(LockId::from_text("another hold"), grip().token),
-        badge(LockId::default(), grip().token),
-        badge(stored_id(), Fence::new(6)),
-        badge(stored_id(), None),
-        Some(Badge { lock_id: stored_id(), token: grip().token, pulse: None }),
-        Some(Badge { lock_id: stored_id(), token: grip().token, pulse: mine.map(|number| number + 1) }),
+        inherited_hold(LockId::from_text("another hold"), grip().token),
+        inherited_hold(LockId::default(), grip().token),
+        inherited_hold(stored_id(), Fence::new(6)),
+        inherited_hold(stored_id(), None),
+        Some(InheritedHold { lock_id: stored_id(), token: grip().token, pulse: None }),
+        Some(InheritedHold { lock_id: stored_id(), token: grip().token, pulse: mine.map(|number| number + 1) }),
     ];
     for inside in strangers {
-        holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, inside.clone()), &rows);
+        holds_for_every_case(|_| guard_with(true, MY_PROCESS, inside.clone()), &rows);
     }
     // A guard is told from its own kind by its pulse: even the same process may not guard twice.
-    holds_for_every_case(|_| guard_with(Some(MY_PULSE), STORED_PROCESS, None), &rows);
+    holds_for_every_case(|_| guard_with(true, STORED_PROCESS, None), &rows);
 }
 
 #[test]
@@ -219,8 +219,9 @@ fn a_guard_inside_the_stored_hold_runs_at_once_and_changes_nothing() {
         QUEUED,
         GRANTED,
     ];
-    let badge = Badge { lock_id: stored_id(), token: grip().token, pulse: grip().pulse.map(|pulse| pulse.number) };
-    holds_for_every_case(|_| guard_with(Some(MY_PULSE), MY_PROCESS, Some(badge.clone())), &rows);
+    let inherited_hold =
+        InheritedHold { lock_id: stored_id(), token: grip().token, pulse: grip().pulse.map(|pulse| pulse.number) };
+    holds_for_every_case(|_| guard_with(true, MY_PROCESS, Some(inherited_hold.clone())), &rows);
 }
 
 #[test]
@@ -235,14 +236,14 @@ fn lock_bind_asks_as_guard_does_and_refreshes_for_the_same_process() {
         answer: |_| Answer::BindingRefreshed,
     };
     let rows = [BEING_WRITTEN, NEWER, OTHERS, same, TWO_GUARDS, FROZEN_ADDITION, ADDITION, FROZEN, QUEUED, GRANTED];
-    holds_for_every_case(|_| guard_with(None, STORED_PROCESS, None), &rows);
+    holds_for_every_case(|_| guard_with(false, STORED_PROCESS, None), &rows);
 }
 
 #[test]
 fn lock_bind_for_another_process_asks_as_guard_does() {
     let rows = [BEING_WRITTEN, NEWER, OTHERS, TWO_GUARDS, FROZEN_ADDITION, ADDITION, FROZEN, QUEUED, GRANTED];
     for process in [MY_PROCESS, ProcessRef { pid: 100, start: 2_000 }, ProcessRef { pid: 101, start: 1_000 }] {
-        holds_for_every_case(|_| guard_with(None, process, None), &rows);
+        holds_for_every_case(|_| guard_with(false, process, None), &rows);
     }
 }
 
@@ -290,12 +291,12 @@ fn a_guards_release_answers_as_the_design_says() {
 #[test]
 fn no_lost_thief_a_renewal_or_release_of_another_hold_touches_nothing() {
     let strangers = [
-        Grip { lock_id: LockId::from_text("another hold"), ..grip() },
-        Grip { lock_id: LockId::default(), ..grip() },
-        Grip { token: grip().token.map(|_| common::holds::fence(6)), ..grip() },
-        Grip { token: None, ..grip() },
-        Grip { pulse: Some(MY_PULSE), ..grip() },
-        Grip { pulse: Some(PulseRef { ino: 1, ..STORED_PULSE }), ..grip() },
+        HoldKey { lock_id: LockId::from_text("another hold"), ..grip() },
+        HoldKey { lock_id: LockId::default(), ..grip() },
+        HoldKey { token: grip().token.map(|_| common::holds::fence(6)), ..grip() },
+        HoldKey { token: None, ..grip() },
+        HoldKey { pulse: Some(MY_PULSE), ..grip() },
+        HoldKey { pulse: Some(PulseRef { ino: 1, ..STORED_PULSE }), ..grip() },
     ];
     for stranger in strangers {
         holds_for_every_case(|_| Intent::Renew(stranger.clone()), &[LOST_WITHOUT_A_TRACE, LOST]);

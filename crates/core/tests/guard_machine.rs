@@ -20,6 +20,8 @@ mod guarded {
     use lokt_core::liveness::Liveness;
     use lokt_core::time::{Elapsed, Lease};
 
+    /// How often the guards of these tests look.
+    pub(crate) const LOOK_MS: u64 = 1_000;
     pub(crate) const TERM: Event = Event::Signal { number: 15, ends: true, from_terminal: false };
     pub(crate) const CTRL_C: Event = Event::Signal { number: 2, ends: true, from_terminal: true };
     pub(crate) const USR1: Event = Event::Signal { number: 10, ends: false, from_terminal: false };
@@ -31,26 +33,27 @@ mod guarded {
     }
 }
 
+use guarded::LOOK_MS;
 use guarded::books::{Command, Verdict, Watched};
 use guarded::orders::{bring_to_an_end, explore, possible};
-use lokt_core::guard::{Event, Manners, OnLost};
+use lokt_core::guard::{Event, GuardConfig, OnLost};
 use proptest::prelude::*;
 
 const EVERY_ON_LOST: [OnLost; 3] = [OnLost::Fail, OnLost::Warn, OnLost::Stop];
 
 fn explore_all(ttl_sec: Option<u64>, granted_ms: &[u64], depth: usize) -> usize {
-    let manners = EVERY_ON_LOST
-        .into_iter()
-        .flat_map(|on_lost| [false, true].map(|until_all| Manners { ttl_sec, on_lost, until_all }));
+    let config = EVERY_ON_LOST.into_iter().flat_map(|on_lost| {
+        [false, true].map(|until_all| GuardConfig { ttl_sec, on_lost, until_all, look_ms: Some(LOOK_MS) })
+    });
     let now_ms = granted_ms.iter().copied().max().unwrap_or(0);
-    manners.map(|manners| explore(manners, Watched::new(manners, granted_ms, now_ms), depth)).sum()
+    config.map(|config| explore(config, Watched::new(config, granted_ms, now_ms), depth)).sum()
 }
 
 fn explore_ahead(lease_ms: u64, granted_ms: &[u64], depth: usize) -> usize {
-    let manners = |on_lost| Manners { ttl_sec: None, on_lost, until_all: false };
+    let config = |on_lost| GuardConfig { ttl_sec: None, on_lost, until_all: false, look_ms: Some(LOOK_MS) };
     let now_ms = granted_ms.iter().copied().max().unwrap_or(0);
-    let start = |manners| Watched::ahead(manners, lease_ms, granted_ms, now_ms);
-    EVERY_ON_LOST.into_iter().map(manners).map(|manners| explore(manners, start(manners), depth)).sum()
+    let start = |config| Watched::ahead(config, lease_ms, granted_ms, now_ms);
+    EVERY_ON_LOST.into_iter().map(config).map(|config| explore(config, start(config), depth)).sum()
 }
 
 #[test]
@@ -109,10 +112,10 @@ fn any_choice() -> impl Strategy<Value = Choice> {
     })
 }
 
-fn any_manners() -> impl Strategy<Value = Manners> {
+fn any_manners() -> impl Strategy<Value = GuardConfig> {
     let ttl_sec = prop::option::weighted(0.9, prop_oneof![1..=4_u64, 1..=600_u64]);
     (ttl_sec, prop::sample::select(EVERY_ON_LOST.to_vec()), any::<bool>())
-        .prop_map(|(ttl_sec, on_lost, until_all)| Manners { ttl_sec, on_lost, until_all })
+        .prop_map(|(ttl_sec, on_lost, until_all)| GuardConfig { ttl_sec, on_lost, until_all, look_ms: Some(LOOK_MS) })
 }
 
 fn live_through(mut watched: Watched, choices: Vec<Choice>) -> Verdict {
@@ -142,11 +145,11 @@ proptest! {
 
     #[test]
     fn holds_are_guarded_well_through_any_long_history(
-        manners in any_manners(),
+        config in any_manners(),
         granted_ms in prop::collection::vec(0..400_u64, 0..=4),
         choices in prop::collection::vec(any_choice(), 0..200),
     ) {
-        live_through(Watched::new(manners, &granted_ms, 400), choices).map_err(TestCaseError::fail)?;
+        live_through(Watched::new(config, &granted_ms, 400), choices).map_err(TestCaseError::fail)?;
     }
 
     #[test]
@@ -156,7 +159,7 @@ proptest! {
         granted_ms in prop::collection::vec(0..40_u64, 1..=2),
         choices in prop::collection::vec(any_choice(), 0..200),
     ) {
-        let manners = Manners { ttl_sec: None, on_lost, until_all: false };
-        live_through(Watched::ahead(manners, lease_ms, &granted_ms, 40), choices).map_err(TestCaseError::fail)?;
+        let config = GuardConfig { ttl_sec: None, on_lost, until_all: false, look_ms: Some(LOOK_MS) };
+        live_through(Watched::ahead(config, lease_ms, &granted_ms, 40), choices).map_err(TestCaseError::fail)?;
     }
 }

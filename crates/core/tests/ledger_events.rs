@@ -53,6 +53,31 @@ fn a_timestamp_that_was_given_is_kept_as_it_is() {
 }
 
 #[test]
+fn a_type_and_a_body_are_the_event_that_has_both() {
+    for (kind, body, whole) in [
+        ("note", "{}", r#"{"type":"note"}"#),
+        ("note", " { } \n", r#"{"type":"note"}"#),
+        ("a \"b\"\n", r#"{"x":1.50,"y":{}}"#, r#"{"type":"a \"b\"\n","x":1.50,"y":{}}"#),
+    ] {
+        assert_eq!(Draft::with_body(kind, body), Ok(draft(whole)), "{kind:?} {body:?}");
+    }
+    for (kind, body) in [
+        ("", "{}"),
+        ("note", ""),
+        ("note", "1"),
+        ("note", "}"),
+        ("note", "{"),
+        ("note", "{}{}"),
+        ("note", "{,}"),
+        ("note", r#"{"x":1},{"y":2}"#),
+        ("note", r#"{"type":"other"}"#),
+        ("note", r#"{"seq":1}"#),
+    ] {
+        assert!(Draft::with_body(kind, body).is_err(), "{kind:?} {body:?} should be refused");
+    }
+}
+
+#[test]
 fn what_is_no_event_is_refused_with_the_reason() {
     let deep = format!("{{\"type\":\"a\",\"x\":{}{}}}", "[".repeat(EVENT_DEPTH_MAX), "]".repeat(EVENT_DEPTH_MAX));
     for (json, says) in [

@@ -1,156 +1,159 @@
-//! What went wrong, as opposed to what was refused: a refusal is a [`lokt_core::denial::Denial`], an answer of its own.
+//! What went wrong, and what was refused.
 
+use std::error::Error as StdError;
 use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
 
-use crate::sys::disk::NoMutex;
+use lokt_sys::error as sys;
 
-/// Would the caller act differently? Then it is another kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The system said no.
-    Io,
-    /// There is something else than a regular file of sensible size where a record should be.
-    NotARecord,
-    /// The record has a version that this program must leave alone.
-    Newer,
-    /// Somebody is busy or was faster; try again.
-    Busy,
-    /// The file system or the root can't be used for this.
-    Unusable,
-    /// The process that a lock should be bound to doesn't exist.
-    NoProcess,
-    /// What should become an event can't be one.
-    BadEvent,
-    /// A ledger has gaps or events that can't be read, and the command won't guess what they were.
-    Damaged,
-    /// A repository has a format that this program must leave alone.
-    Format,
-    /// What was to be copied changed meanwhile.
-    Moving,
-    /// There is no lease: the worktree is everybody's.
-    Shared,
-    /// What should become a worktree's name can't be one.
-    BadName,
-    /// What is asked about isn't there any more.
-    Missing,
-    /// A snapshot's files aren't what they were.
-    PayloadMismatch,
-    /// It was told to stop.
-    Halted,
-}
+use crate::{BadName, Denial};
 
-/// An error with what to do about it.
+/// Something went wrong: a disk, a file, the machine. A refusal is no such error; see [`Denial`].
 #[derive(Debug)]
-pub struct Error {
-    kind: ErrorKind,
-    message: String,
-    hint: Option<String>,
-    source: Option<io::Error>,
+pub struct Error(sys::Error);
+
+/// The kinds of errors that a program may treat differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The system refused a call; [`source`](StdError::source) is its error.
+    Io,
+    /// Another process is busy with the same files, or was faster. Try again.
+    Busy,
+    /// The file system or the directory can't be used for this.
+    Unusable,
+    /// The files were written by a newer version of lokt, which this version must leave alone.
+    NewerVersion,
+    /// What was given can't be used: an event, a name.
+    BadInput,
+    /// What was asked about isn't there.
+    NotFound,
+    /// Files are damaged, and the library doesn't guess what they were.
+    Damaged,
+    /// Files changed meanwhile that were to stay as they are: those that are copied, or the events of
+    /// a ledger.
+    Changed,
+    /// The worktree has no exclusive lease.
+    NotExclusive,
+    /// It was told to stop.
+    Interrupted,
+    /// It may have happened, or may still happen: the answer of a remote store is missing.
+    OutcomeUnknown,
 }
 
 impl Error {
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, source: None }
+    pub(crate) fn new(kind: sys::ErrorKind, message: impl Into<String>) -> Self {
+        Self(sys::Error::new(kind, message))
     }
 
-    /// An I/O error, with what was attempted and on which path.
-    pub(crate) fn io(attempt: &str, path: &Path, source: io::Error) -> Self {
-        let message = format!("{attempt} {}", path.display());
-        let hint = too_many_open(&source);
-        Self { kind: ErrorKind::Io, message, hint, source: Some(source) }
+    #[cfg(any(feature = "ledger", feature = "worktree"))]
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self(self.0.hint(hint))
     }
 
-    pub(crate) fn mutex(root: &Path, failure: NoMutex) -> Self {
-        match failure {
-            NoMutex::Io(source) => Self::io("lock", root, source),
-            NoMutex::Busy(who) => {
-                Self::new(ErrorKind::Busy, format!("{} is busy: its mutex is held by {who}", root.display()))
-                    .hint("try again; lokt's own commands hold it for a moment only, unless they were stopped")
-            }
-        }
-    }
-
-    #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// What kind of error this is.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
-    }
-
-    /// The stable code of the JSON.
-    pub fn code(&self) -> &'static str {
-        match self.kind {
-            ErrorKind::Io => "E_IO",
-            ErrorKind::NotARecord => "E_NOT_A_RECORD",
-            ErrorKind::Newer => "E_UNSUPPORTED_VERSION",
-            ErrorKind::Busy => "E_BUSY",
-            ErrorKind::Unusable => "E_UNUSABLE",
-            ErrorKind::NoProcess => "E_NO_PROCESS",
-            ErrorKind::BadEvent => "E_BAD_EVENT",
-            ErrorKind::Damaged => "E_CORRUPT",
-            ErrorKind::Format => "E_FORMAT_UNSUPPORTED",
-            ErrorKind::Moving => "E_CONSISTENCY_UNAVAILABLE",
-            ErrorKind::Shared => "E_NOT_EXCLUSIVE",
-            ErrorKind::BadName => "E_NAME_INVALID",
-            ErrorKind::Missing => "E_NOT_FOUND",
-            ErrorKind::PayloadMismatch => "E_PAYLOAD_HASH_MISMATCH",
-            ErrorKind::Halted => "E_INTERRUPTED",
+        match self.0.kind() {
+            sys::ErrorKind::Io => ErrorKind::Io,
+            sys::ErrorKind::Busy => ErrorKind::Busy,
+            sys::ErrorKind::Unusable | sys::ErrorKind::NotARecord => ErrorKind::Unusable,
+            sys::ErrorKind::Newer | sys::ErrorKind::Format => ErrorKind::NewerVersion,
+            sys::ErrorKind::BadEvent | sys::ErrorKind::BadName => ErrorKind::BadInput,
+            sys::ErrorKind::NoProcess | sys::ErrorKind::Missing => ErrorKind::NotFound,
+            sys::ErrorKind::Damaged | sys::ErrorKind::PayloadMismatch => ErrorKind::Damaged,
+            sys::ErrorKind::Moving => ErrorKind::Changed,
+            sys::ErrorKind::Shared => ErrorKind::NotExclusive,
+            sys::ErrorKind::Halted => ErrorKind::Interrupted,
+            sys::ErrorKind::OutcomeUnknown => ErrorKind::OutcomeUnknown,
         }
     }
 
-    /// What kind of error the system reported, if it did.
-    pub(crate) fn io_kind(&self) -> Option<io::ErrorKind> {
-        self.source.as_ref().map(io::Error::kind)
+    /// The stable code that the command prints in JSON, such as `E_IO`.
+    pub fn code(&self) -> &'static str {
+        self.0.code()
     }
 
-    /// What to do next.
-    pub fn next_step(&self) -> Option<&str> {
-        self.hint.as_deref()
+    /// What to do next, if there is something to do.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.next_step()
+    }
+}
+
+#[doc(hidden)]
+impl From<sys::Error> for Error {
+    fn from(error: sys::Error) -> Self {
+        Self(error)
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.source {
-            Some(source) => write!(f, "{}: {source}", self.message),
-            None => f.write_str(&self.message),
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Why a lock was not acquired, released, frozen or used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LockError {
+    /// There can be no lock of this name.
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: BadName,
+    },
+    /// It was refused: an answer, not an accident.
+    Denied(Denial),
+    /// The wait was ended by [`Cancel`](crate::Cancel).
+    Cancelled,
+    /// Something went wrong.
+    Failed(Error),
+}
+
+impl LockError {
+    pub(crate) fn failed(error: sys::Error) -> Self {
+        Self::Failed(error.into())
+    }
+
+    /// The refusal, if it is one.
+    pub fn denial(&self) -> Option<&Denial> {
+        match self {
+            Self::Denied(denial) => Some(denial),
+            _ => None,
         }
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| source as _)
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadName { name, why } => write!(f, "invalid lock name {name:?}: {why}"),
+            Self::Denied(denial) => denial.fmt(f),
+            Self::Cancelled => f.write_str("the wait for the lock was cancelled"),
+            Self::Failed(error) => error.fmt(f),
+        }
     }
 }
 
-/// What to do about this error if it says that the process has too many files open.
-pub fn too_many_open(error: &io::Error) -> Option<String> {
-    if error.raw_os_error() != Some(rustix::io::Errno::MFILE.raw_os_error()) {
-        return None;
-    }
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let limit = limit.map(|limit| format!("; now it is {limit}")).unwrap_or_default();
-    Some(format!("raise the limit of open files with `ulimit -n`, each lock of a guard takes one or two{limit}"))
-}
-
-/// Adds the attempt and the path to I/O errors.
-pub(crate) trait At<T> {
-    fn at(self, attempt: &str, root: &Path, path: &str) -> Result<T, Error>;
-}
-
-impl<T> At<T> for io::Result<T> {
-    fn at(self, attempt: &str, root: &Path, path: &str) -> Result<T, Error> {
-        self.map_err(|source| Error::io(attempt, &joined(root, path), source))
+impl StdError for LockError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::BadName { why, .. } => Some(why),
+            Self::Denied(_) | Self::Cancelled => None,
+            // The message is the error's own, so its cause comes next.
+            Self::Failed(error) => error.source(),
+        }
     }
 }
 
-pub(crate) fn joined(root: &Path, path: &str) -> PathBuf {
-    if path.is_empty() { root.to_owned() } else { root.join(path) }
+impl From<Error> for LockError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }

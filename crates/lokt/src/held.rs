@@ -1,272 +1,267 @@
-//! A lock in a program: held until it is dropped.
+//! A lock that the program holds.
 
+use std::error::Error as StdError;
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, SystemTime};
 
-use lokt_core::badges::Badges;
-use lokt_core::decide::Terms;
-use lokt_core::denial::Holder;
-use lokt_core::guard::Outcome;
-use lokt_core::hold::{Fence, Hold};
-use lokt_core::name::{BadName, LockName};
+use lokt_core::decide::Presented;
+use lokt_named::{NotReleased, Publishing};
+use lokt_sys::error as sys;
+use lokt_sys::machine::system_time;
 
-use crate::error::Error;
-use crate::grasp::{Grasp, Grasped, Proof};
-use crate::locks::{Lokt, Refusal};
-use crate::minder::Minder;
-use crate::sys::news::News;
-use crate::sys::threads::mpsc::Receiver;
-use crate::wait::{Patience, Timeout};
+use crate::{Denial, Error, Holder, LockError, Token, Warning};
 
-/// A lock that is asked for. Made by [`Lokt::lock`].
-pub struct Request<'a> {
-    lokt: &'a Lokt,
-    name: String,
-    terms: Terms,
-    timeout: Timeout,
-}
-
-/// Why a lock wasn't acquired.
-#[derive(Debug)]
-pub enum NotAcquired {
-    /// It was refused: an answer, not an accident.
-    Denied(Refusal),
-    /// Something went wrong.
-    Failed(Error),
-    /// There can be no lock of that name.
-    BadName(BadName),
-}
-
-impl fmt::Display for NotAcquired {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Denied(refusal) => match refusal.denial.holder() {
-                Some(holder) => write!(f, "held by {}@{}", holder.hold.owner, holder.hold.host),
-                None => write!(f, "refused ({})", refusal.denial.code()),
-            },
-            Self::Failed(error) => error.fmt(f),
-            Self::BadName(bad) => write!(f, "invalid lock name: {bad}"),
-        }
-    }
-}
-
-impl std::error::Error for NotAcquired {}
-
-impl From<Error> for NotAcquired {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl Lokt {
-    /// Asks for the lock `name`, as `lokt guard` does: for as long as this process, or the [`Held`], lives.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use lokt::{Lokt, NotAcquired};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # let root = dir.path().join("root");
-    /// let lokt = Lokt::open(&root)?;
-    /// let held = lokt.lock("build").ttl(Duration::from_secs(300)).wait(Duration::from_secs(60)).acquire()?;
-    /// println!("writing with token {}", held.token());
-    ///
-    /// // Two threads exclude each other, too.
-    /// let second = std::thread::spawn({
-    ///     let lokt = lokt.clone();
-    ///     move || matches!(lokt.lock("build").acquire(), Err(NotAcquired::Denied(_)))
-    /// });
-    /// assert!(second.join().expect("it doesn't panic"));
-    ///
-    /// drop(held);
-    /// assert!(lokt.lock("build").acquire().is_ok());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn lock(&self, name: impl Into<String>) -> Request<'_> {
-        Request { lokt: self, name: name.into(), terms: Terms::default(), timeout: Timeout::Once }
-    }
-}
-
-impl Request<'_> {
-    /// A lease: it is renewed by itself while it is held, and ends this long after the process stopped renewing it. Rounded up to
-    /// seconds.
-    #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.terms.ttl_sec = Some(lokt_core::duration::whole_seconds(ttl)).filter(|ttl_sec| *ttl_sec > 0);
-        self
-    }
-
-    /// Waits in line for it: a [`Duration`] is at most this long, [`Timeout::Never`] as long as it takes.
-    #[must_use]
-    pub fn wait(mut self, timeout: impl Into<Timeout>) -> Self {
-        self.timeout = timeout.into();
-        self
-    }
-
-    /// Says why; shown to everyone who is refused.
-    #[must_use]
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.terms.reason = Some(reason.into());
-        self
-    }
-
-    /// Acquires it.
-    pub fn acquire(self) -> Result<Held, NotAcquired> {
-        let name = LockName::new(&self.name).map_err(NotAcquired::BadName)?;
-        let mut patience = Patience { timeout: self.timeout, ..Patience::none() };
-        let grasped = self.lokt.grasp(&[name], &self.terms, &Badges::default(), &mut patience)?;
-        match grasped.value {
-            Grasped::Denied { refusal, .. } => Err(NotAcquired::Denied(refusal)),
-            Grasped::Interrupted => unreachable!("nothing can interrupt it"),
-            Grasped::All { mut grasps, .. } => {
-                let grasp = grasps.pop().expect("one was asked for, and nothing is inside of another");
-                Ok(Held::new(grasp, self.terms.ttl_sec))
-            }
-        }
-    }
-}
-
-/// A lock was lost: its record was deleted, or somebody else was granted it.
-#[derive(Debug, Clone)]
-pub struct Lost {
-    /// Who has it now.
-    pub holder: Option<Box<Holder>>,
-}
-
-/// A lock that is held. It is renewed while it lives and released when it is dropped; dropping it in a forked child does nothing.
+/// A lock that this program holds, as `lokt guard` does for a command. It is renewed while it lives and released when it is dropped.
+///
+/// It ends with the process too, however that ends. In a forked child it is the parent's: dropping it there does nothing.
 ///
 /// ```
+/// use lokt::Lokt;
+///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
-/// let lokt = lokt::Lokt::open(dir.path().join("root"))?;
-/// let held = lokt.lock("deploy").acquire()?;
-/// assert!(held.check().is_ok(), "nobody took it away");
+/// let lokt = Lokt::open(dir.path().join("root"))?;
+/// let held = lokt.guard("deploy").try_acquire()?;
+/// assert!(held.check().is_ok());
 ///
-/// // Somebody breaks the glass.
-/// let deploy = lokt::LockName::new("deploy").map_err(|bad| bad.to_string())?;
-/// lokt.unlock(&deploy, lokt::Breaking::Force, lokt::Condition::default())?;
+/// // Another login breaks the glass.
+/// lokt.clone().owner("bob").force_unlock("deploy")?;
 /// assert!(held.check().is_err());
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
+#[must_use = "the lock is released when this is dropped"]
 pub struct Held {
-    grasp: Option<Grasp>,
-    proof: Proof,
-    hold: Hold,
-    maker: u32,
-    loss: Arc<News<Lost>>,
-    minder: Option<Minder>,
-    ttl_sec: Option<u64>,
+    held: lokt_named::Held,
+    lokt: lokt_named::Lokt,
+    ttl: Option<Duration>,
+    warnings: Vec<Warning>,
 }
 
 impl Held {
-    fn new(grasp: Grasp, ttl_sec: Option<u64>) -> Self {
-        let (proof, hold) = (grasp.proof(), grasp.hold.clone());
-        let mut held = Self {
-            grasp: Some(grasp),
-            proof,
-            hold,
-            maker: std::process::id(),
-            loss: Arc::default(),
-            minder: None,
-            ttl_sec,
-        };
-        if ttl_sec.is_some() {
-            held.start_minder();
-        }
-        held
+    pub(crate) fn of(
+        held: lokt_named::Held,
+        lokt: &lokt_named::Lokt,
+        ttl: Option<Duration>,
+        warnings: Vec<Warning>,
+    ) -> Self {
+        Self { held, lokt: lokt.clone(), ttl, warnings }
     }
 
-    /// The fencing token: hand it to whatever must refuse a stale holder.
-    pub fn token(&self) -> u64 {
-        self.hold.token.map(Fence::get).unwrap_or_default()
+    /// The name of the lock.
+    pub fn name(&self) -> &str {
+        self.held.name().as_str()
     }
 
-    /// The hold as it was granted.
-    pub fn hold(&self) -> &Hold {
-        &self.hold
+    /// The fencing token: hand it to each service that must refuse a stale holder.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let lokt = lokt::Lokt::open(dir.path().join("root"))?;
+    /// let first = lokt.guard("build").try_acquire()?.token();
+    /// let second = lokt.guard("build").try_acquire()?.token();
+    /// assert!(first < second);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token(&self) -> Token {
+        Token::of(self.held.token())
+    }
+
+    /// The identity of this hold; no two holds share one.
+    pub fn lock_id(&self) -> &str {
+        self.held.hold().lock_id.as_str()
+    }
+
+    /// When it was acquired, by the wall clock.
+    pub fn since(&self) -> Option<SystemTime> {
+        self.held.hold().began().map(system_time)
+    }
+
+    /// Its lease: how long it outlives the last renewal.
+    pub fn ttl(&self) -> Option<Duration> {
+        self.ttl
+    }
+
+    /// What the caller should know although it worked. Of several locks that were acquired together, the first has all warnings.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// Looks whether it is still held. What can't be looked at is not lost.
+    ///
+    /// # Errors
+    /// [`Lost`]: its record was removed, or another holder has it.
     pub fn check(&self) -> Result<(), Lost> {
-        if let Some(lost) = self.loss.known() {
-            return Err(lost);
+        self.held.check().map_err(Lost::of)
+    }
+
+    /// Tells when it is lost, within about a second.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let lokt = lokt::Lokt::open(dir.path().join("root"))?;
+    /// let mut held = lokt.guard("deploy").try_acquire()?;
+    /// let losses = held.losses();
+    /// lokt.clone().owner("bob").force_unlock("deploy")?;
+    /// assert!(losses.recv_timeout(Duration::from_secs(60)).is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn losses(&mut self) -> Losses {
+        Losses(self.held.losses())
+    }
+
+    /// Puts a copy of `source` in the place of `target` in one step, if this hold is still the current one. The check and the rename
+    /// happen where locks are granted, so no later holder can come between. Returns the number of bytes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let lokt = lokt::Lokt::open(dir.path().join("root"))?;
+    /// # let (draft, page) = (dir.path().join("draft"), dir.path().join("page"));
+    /// std::fs::write(&draft, "new")?;
+    /// let held = lokt.guard("page").try_acquire()?;
+    /// held.publish(&draft, &page)?;
+    /// assert_eq!(std::fs::read_to_string(&page)?, "new");
+    ///
+    /// // A holder that was overtaken changes nothing.
+    /// lokt.clone().owner("bob").force_unlock("page")?;
+    /// std::fs::write(&draft, "late")?;
+    /// assert!(held.publish(&draft, &page).is_err());
+    /// assert_eq!(std::fs::read_to_string(&page)?, "new");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`LockError::Denied`]: the hold is over or was overtaken, and `target` is as it was. [`LockError::Failed`]: a file can't be
+    /// read or written.
+    pub fn publish(&self, source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<u64, LockError> {
+        let hold = self.held.hold();
+        let presented = Presented { token: self.token().get(), lock_id: Some(hold.lock_id.clone()) };
+        let published = self.lokt.publish(self.held.name(), presented, source.as_ref(), target.as_ref());
+        match published.map_err(LockError::failed)?.value {
+            Publishing::Published { bytes, .. } => Ok(bytes),
+            Publishing::Denied(refusal) => Err(LockError::Denied(Denial::of(self.held.name().clone(), refusal))),
         }
-        match self.proof.look() {
-            Outcome::Lost(holder) => Err(self.loss.tell(Lost { holder })),
-            Outcome::Kept { .. } | Outcome::Failed(_) => Ok(()),
-        }
     }
 
-    /// Is told when it is lost, within about a second.
-    pub fn losses(&mut self) -> Receiver<Lost> {
-        if self.minder.is_none() {
-            self.start_minder();
-        }
-        self.loss.listen()
+    /// Releases it, and says whether it was held to the end. Dropping it releases it too, and says nothing.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Lost`]: it was lost before. [`ReleaseError::Failed`]: its record could not be removed; it counts as over.
+    pub fn release(self) -> Result<(), ReleaseError> {
+        self.held.release().map_err(|not| match not {
+            NotReleased::Lost(lost) => ReleaseError::Lost(Lost::of(lost)),
+            NotReleased::Failed(why) => ReleaseError::Failed(Error::new(sys::ErrorKind::Io, why)),
+        })
+    }
+}
+
+/// Tells the loss of a lock: made by [`Held::losses`], used like a receiver of [`std::sync::mpsc`]. It is disconnected when the lock
+/// was released without having been lost.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let lokt = lokt::Lokt::open(dir.path().join("root"))?;
+/// let mut held = lokt.guard("deploy").try_acquire()?;
+/// let losses = held.losses();
+/// assert!(losses.try_recv().is_err(), "it is not lost yet");
+/// held.release()?;
+/// assert!(losses.recv().is_err(), "and now it can't be any more");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Losses(Receiver<lokt_named::Lost>);
+
+impl Losses {
+    /// Waits for the loss.
+    ///
+    /// # Errors
+    /// The lock was released, and was not lost before.
+    pub fn recv(&self) -> Result<Lost, RecvError> {
+        self.0.recv().map(Lost::of)
     }
 
-    /// Renews the lease now, as is done by itself half-way through it. For tests that don't wait so long.
-    #[doc(hidden)]
-    pub fn renew(&self) -> Outcome {
-        self.proof.renew().value
+    /// Waits for the loss, for a while.
+    ///
+    /// # Errors
+    /// The time is over, or the lock was released.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Lost, RecvTimeoutError> {
+        self.0.recv_timeout(timeout).map(Lost::of)
     }
 
-    /// Gives it back, and says whether it was held to the end.
-    pub fn release(mut self) -> Result<(), NotReleased> {
-        self.end()
+    /// Looks whether the loss was told.
+    ///
+    /// # Errors
+    /// Nothing was told yet, or the lock was released.
+    pub fn try_recv(&self) -> Result<Lost, TryRecvError> {
+        self.0.try_recv().map(Lost::of)
+    }
+}
+
+/// A lock was lost: its record was removed, or another holder has it.
+#[derive(Debug, Clone)]
+pub struct Lost {
+    holder: Option<Holder>,
+}
+
+impl Lost {
+    fn of(lost: lokt_named::Lost) -> Self {
+        Self { holder: lost.holder.map(|holder| Holder::of(*holder)) }
     }
 
-    fn start_minder(&mut self) {
-        let Some(grasp) = &self.grasp else { return };
-        let loss = Arc::clone(&self.loss);
-        self.minder = Some(Minder::of(grasp, self.ttl_sec, move |holder| drop(loss.tell(Lost { holder }))));
+    /// Who has it now, if anyone has.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
     }
+}
 
-    fn end(&mut self) -> Result<(), NotReleased> {
-        let Some(grasp) = self.grasp.take() else { return Ok(()) };
-        if self.maker != std::process::id() {
-            // A forked child: the lock is its parent's.
-            std::mem::forget(grasp);
-            if let Some(minder) = self.minder.take() {
-                minder.forget();
-            }
-            return Ok(());
-        }
-        drop(self.minder.take());
-        match grasp.release().value {
-            Outcome::Kept { .. } => Ok(()),
-            Outcome::Lost(holder) => Err(NotReleased::Lost(Lost { holder })),
-            Outcome::Failed(why) => Err(NotReleased::Failed(why)),
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.holder {
+            Some(holder) => write!(f, "the lock was lost to {holder}"),
+            None => f.write_str("the lock was lost: its record is gone"),
         }
     }
 }
 
-/// A release that found something else than its own hold, or couldn't be written.
+impl StdError for Lost {}
+
+/// Why a lock was not released.
 #[derive(Debug)]
-pub enum NotReleased {
+#[non_exhaustive]
+pub enum ReleaseError {
     /// It was no longer held.
     Lost(Lost),
-    /// The record is still there, but without a pulse it counts as dead.
-    Failed(String),
+    /// Its record could not be removed. Without its process it counts as over.
+    Failed(Error),
 }
 
-impl fmt::Display for NotReleased {
+impl fmt::Display for ReleaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lost(_) => f.write_str("the lock was lost before it was released"),
-            Self::Failed(why) => write!(f, "the lock couldn't be released: {why}"),
+            Self::Failed(_) => f.write_str("the record of the lock could not be removed"),
         }
     }
 }
 
-impl std::error::Error for NotReleased {}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.end();
+impl StdError for ReleaseError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Lost(lost) => Some(lost),
+            Self::Failed(error) => Some(error),
+        }
     }
 }

@@ -1,96 +1,172 @@
-//! lokt: locks with leases and fencing tokens, in plain files.
+//! Locks with leases, fencing tokens and queues, in plain files on one machine: no daemon, and the same files as the command `lokt`.
 //!
-//! This is the library behind the `lokt` command. It never prints, never exits and never reads the environment. [`Lokt`] is one root
-//! directory; its methods are the commands. What was refused is a [`Denial`], an answer; what went wrong is an [`Error`].
+//! A program and a shell script exclude each other: what [`Lokt::guard`] holds here, `lokt guard` waits for there.
 //!
 //! ```
-//! use lokt::{Lokt, Terms, LockName, Grant};
+//! use std::time::Duration;
+//! use lokt::{LockError, Lokt};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
-//! let build = LockName::new("build").map_err(|bad| bad.to_string())?;
-//! let alice = Lokt::create(&dir.path().join("root"), lokt::identity("alice".into(), None))?;
-//! let bob = Lokt::create(&dir.path().join("root"), lokt::identity("bob".into(), None))?;
+//! # let project = dir.path();
+//! # let (draft, page) = (project.join("page.draft"), project.join("page"));
+//! // The locks that the command uses in a directory: those of its git repository, else a `.lokt` directory. `Lokt::open` names one.
+//! let lokt = Lokt::discover(project)?;
 //!
-//! let Grant::Granted(held) = alice.take(&build, Terms { ttl_sec: Some(300), reason: None })?.value else { panic!("it was free") };
-//! assert!(matches!(bob.take(&build, Terms::default())?.value, Grant::Denied(_)));
-//! assert!(held.hold.token.is_some());
+//! // Waits in the queue for at most five seconds. The lease is renewed until `held` is dropped.
+//! let request = lokt.guard("page").ttl(Duration::from_secs(60)).reason("release");
+//! let held = match request.acquire_timeout(Duration::from_secs(5)) {
+//!     Ok(held) => held,
+//!     Err(LockError::Denied(denial)) => {
+//!         println!("{denial}"); // lock "page" is held by alice@host (pid 4711)
+//!         return Ok(());
+//!     }
+//!     Err(error) => return Err(error.into()),
+//! };
+//! println!("writing under token {}", held.token());
+//!
+//! // Replaces `page` by `draft`, but only if the lock is still held at that moment.
+//! std::fs::write(&draft, "new")?;
+//! held.publish(&draft, &page)?;
+//! held.release()?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Several locks, a wait that another thread ends, a lock that outlives the program, and who holds what:
+//!
+//! ```
+//! use std::time::Duration;
+//! use lokt::{Cancel, LockError, Lokt};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let lokt = Lokt::open(dir.path().join("locks"))?.owner("ci");
+//!
+//! // All or none: a `Vec<Held>`, in the order of the names. Dropped, each is released.
+//! let held = lokt.guard_all(["database", "search"]).try_acquire()?;
+//! for lock in lokt.status()? {
+//!     println!("{}: {:?}, {} waiting", lock.name(), lock.holder(), lock.waiters());
+//! }
+//! for lock in &held {
+//!     lock.check()?; // an error means that it was lost
+//! }
+//!
+//! let cancel = Cancel::new();
+//! std::thread::spawn({
+//!     let cancel = cancel.clone();
+//!     move || cancel.cancel()
+//! });
+//! let waited = lokt.guard("search").acquire_until(&cancel);
+//! assert!(matches!(waited, Err(LockError::Cancelled)));
+//!
+//! // The owner's, not this process's: it is held until it is unlocked, or its lease is over.
+//! lokt.lock("release").ttl(Duration::from_secs(3600)).try_acquire()?;
+//! lokt.unlock("release")?;
+//!
+//! // Nothing new starts for an hour. Without a `ttl`: until it is unfrozen.
+//! lokt.freeze("deploy").ttl(Duration::from_secs(3600)).reason("incident").apply()?;
+//! lokt.unfreeze("deploy")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Which call
+//!
+//! | you want | call |
+//! |---|---|
+//! | hold a lock while this program does something | `lokt.guard("x").acquire()?`: a [`Held`] |
+//! | … only if it is free | `lokt.guard("x").try_acquire()?` |
+//! | … or for a while, or until another thread cancels | [`acquire_timeout`](Request::acquire_timeout), [`acquire_until`](Request::acquire_until) |
+//! | hold several locks, all or none | `lokt.guard_all(["a", "b"]).acquire()?`, in short [`lokt.acquire_all(["a", "b"])?`](Lokt::acquire_all) |
+//! | show a wait | [`on_wait`](Request::on_wait) |
+//! | hold a lock across programs, until it is unlocked | `lokt.lock("x").acquire()?`, later `lokt.unlock("x")?` |
+//! | replace a file only while the lock is really held | [`held.publish(&draft, &target)?`](Held::publish): it copies the draft |
+//! | ask whether a lock was taken away | [`held.check()`](Held::check) |
+//! | be told when it is | [`held.losses()`](Held::losses), a receiver |
+//! | see who holds a lock, or all of them | [`lokt.holder("x")?`](Lokt::holder), [`lokt.status()?`](Lokt::status) |
+//! | let nothing start for a while | [`lokt.freeze("x").ttl(time).apply()?`](Lokt::freeze) |
+//! | break a lock | [`break_stale`](Lokt::break_stale), [`force_unlock`](Lokt::force_unlock) |
+//! | have a task of a ledger to yourself | `ledger.claim("1.2").acquire()?`, the same [`Request`] |
+//! | be the one writer of a worktree | `worktree.lease().acquire()?`, the same [`Request`] |
+//! | wait for the next events of a ledger | `ledger.follow(from)`, an iterator |
+//! | end any wait, or the copying of a snapshot | [`Cancel`], from another thread |
+//!
+//! # What to know
+//!
+//! - **Answers.** A [`LockError`] is a refusal (`Denied`, with a [`Denial`] that names the holder), a bad name, a cancelled wait, or an [`Error`]
+//!   of the system. A wait that times out is refused.
+//! - **Owners.** An owner is a text, by default the login of the process. Guards exclude each other, also of one owner and in one process.
+//!   What [`Lokt::lock`] holds is its owner's: the owner gets it again, and only the owner unlocks it.
+//! - **Leases.** Without a `ttl` a guard's lock ends with its process, and an owner's by `unlock`. A lease ends it earlier: when the process was
+//!   stopped for that long, or when nobody renewed it.
+//! - **Tokens.** Each hold has a fencing token, a number that only grows. A process that was stopped for longer than its lease has lost the
+//!   lock and doesn't know it yet. So a service should refuse a token below the greatest that it saw, and a file is best replaced
+//!   by [`Held::publish`].
+//! - **Manners.** The library never prints, never ends the process and never reads the environment. It blocks; it has no runtime. A [`Held`]
+//!   may be sent to another thread; in a forked child it is the parent's.
+//!
+//! # Features
+//!
+//! - `ledger` (default): append-only ledgers of events with claims, in the module `ledger`. Refusals are a `ClaimError`.
+//! - `worktree` (default): leases on worktrees and fenced snapshots, in the module `worktree`. Refusals are a `LeaseError`.
+//!
+//! A program that only locks says `default-features = false`. Linux only; the oldest Rust is 1.95.
 
-mod audit_log;
-mod deadlock;
-pub mod doctor;
+#[cfg(not(target_os = "linux"))]
+compile_error!("lokt needs target_os = \"linux\": it stands on pidfd, boot clocks, O_TMPFILE and renameat2");
+
+mod cancel;
+mod denial;
 mod error;
-mod fence;
 mod freeze;
-mod grasp;
-mod guard;
+mod handle;
 mod held;
-mod inspect;
-pub mod lease;
-pub mod ledger;
-mod locks;
-mod minder;
-mod parallel;
-pub mod repo;
-mod root;
-pub mod snapshot;
-mod store;
-pub mod sys;
-pub mod torture;
-pub mod tree;
-mod wait;
-mod watch;
-mod witness;
+mod holder;
+mod locked;
+mod request;
+mod status;
+mod token;
 
-pub use audit_log::{Follower, Found};
-pub use deadlock::Link;
-pub use error::{Error, ErrorKind, too_many_open};
-pub use fence::{Fenced, Publishing};
-pub use freeze::{Drained, Freezing, FrozenNow};
-pub use guard::{
-    ClaimGuard, Finished, Guarded, Guarding, Habits, LeaseGuard, LeaseGuarding, Notice, Overtaken, had_started,
-};
-pub use held::{Held, Lost, NotAcquired, NotReleased, Request};
-pub use inspect::{Entry, EntryState, GuardOutlook, KnownNames, Outlook, living_parts};
-pub use locks::{Condition, End, Ended, Grant, Granted, Lokt, Pruned, Refusal, Said, Swept};
-pub use lokt_core::audit::{EVENTS, Event, Filter, LINE_BYTES_MAX, Line};
-pub use lokt_core::badges::Badges;
-pub use lokt_core::decide::{Breaking, Broken, Cause, Presented, Terms};
-pub use lokt_core::denial::{Denial, Holder, Staleness};
-pub use lokt_core::guard::{LOST, OnLost, Warning};
-pub use lokt_core::history::{Figures, Percentiles};
-pub use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, PartKind};
-pub use lokt_core::lease::config::Isolation;
-pub use lokt_core::lease::evidence::Evidence;
-pub use lokt_core::lease::policy::{BadPolicy, LeasePolicy, PolicyWish};
-pub use lokt_core::lease::record::{Binding, HolderId, Record as LeaseRecord};
-pub use lokt_core::lease::session::Session;
-pub use lokt_core::ledger::chain::Digest;
-pub use lokt_core::ledger::claiming::Refused;
-pub use lokt_core::ledger::draft::{Added, BadEvent, Draft, EVENT_BYTES_MAX};
-pub use lokt_core::ledger::seq::{Oddity, Seq, Style};
-pub use lokt_core::ledger::stored::{
-    Damage, Stored, line as event_line, readable as readable_json, shown as shown_members,
-};
-pub use lokt_core::liveness::Liveness;
+pub use cancel::Cancel;
+pub use denial::{Denial, DenialReason};
+pub use error::{Error, ErrorKind, LockError};
+pub use freeze::FreezeRequest;
+pub use handle::Lokt;
+pub use held::{Held, Losses, Lost, ReleaseError};
+pub use holder::Holder;
+pub use locked::Locked;
 pub use lokt_core::name::{BadName, LockName};
-pub use lokt_core::snapshot::descriptor::{Consistency, Descriptor, Schema};
-pub use lokt_core::snapshot::gc::{Kept, Plan as GcPlan, Retention, Why};
-pub use lokt_core::snapshot::id::SnapshotId;
-pub use lokt_core::{duration, time};
-pub use root::{Found as FoundRoot, Method as RootMethod, State as RootState, Surroundings};
-pub use store::line::Waiter;
-pub use sys::keepers::Keeper;
-pub use sys::machine::{identity, login_name};
-pub use sys::signals::Inbox;
-pub use sys::spawn::NotRecorded;
-pub use wait::{Alarm, Patience, TIMEOUT, Timeout, Waiting};
-pub use watch::{Watch, Woken};
+pub use lokt_sys::warnings::Warning;
+pub use request::{Acquire, Request, Waiting};
+pub use status::{LockState, LockStatus};
+pub use token::Token;
 
-/// The program on the first page compiles.
+#[cfg(feature = "ledger")]
+pub mod ledger;
+#[cfg(feature = "worktree")]
+pub mod worktree;
+
+/// The compiler reads the examples of both READMEs, too.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
+
+/// A lock may be acquired in one thread and released in another, and errors may be sent to where they are shown.
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    const fn is_send<T: Send>() {}
+    is_send_and_sync::<Lokt>();
+    is_send_and_sync::<Held>();
+    is_send_and_sync::<Locked>();
+    is_send_and_sync::<Cancel>();
+    is_send_and_sync::<Denial>();
+    is_send_and_sync::<Error>();
+    is_send_and_sync::<LockError>();
+    is_send_and_sync::<ReleaseError>();
+    is_send_and_sync::<Holder>();
+    is_send_and_sync::<LockStatus>();
+    is_send::<Losses>();
+    is_send::<Request<'_, Held>>();
+};

@@ -1,35 +1,25 @@
 //! A lock in a program: threads exclude each other, leases are renewed, a loss is told, and whatever becomes of a [`Held`], nothing of it
 //! is left behind.
 
+mod root;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-use lokt::{Breaking, Condition, Grant, Held, LockName, Lokt, NotAcquired, NotReleased, Terms, identity};
-use lokt_testkit::swarm::{pause, wait_until};
+use lokt::{Held, LockError, LockStatus, ReleaseError};
+use lokt_testkit::swarm::{now_ms, pause, wait_until};
+use root::Root;
 
 /// Nothing takes this long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct Root(tempfile::TempDir);
-
+/// What a test of holds looks at.
 impl Root {
-    fn new() -> Self {
-        Self(tempfile::tempdir().expect("there is room for a temp directory"))
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.path().join("root")
-    }
-
-    fn lokt(&self, owner: &str) -> Lokt {
-        Lokt::create(&self.path(), identity(owner.into(), None)).expect("a temp directory is writable")
-    }
-
     /// What happened, in order.
     fn events(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path().join("audit.log")).unwrap_or_default();
@@ -55,12 +45,8 @@ fn names_in(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn name() -> LockName {
-    LockName::new("x").expect("a good name")
-}
-
-fn is_denied(acquired: &Result<Held, NotAcquired>) -> bool {
-    matches!(acquired, Err(NotAcquired::Denied(_)))
+fn is_denied(acquired: &Result<Held, LockError>) -> bool {
+    matches!(acquired, Err(LockError::Denied(_)))
 }
 
 #[test]
@@ -68,13 +54,13 @@ fn one_holder_threads_of_one_program_exclude_each_other() {
     let root = Root::new();
     let lokt = root.lokt("alice");
     let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let mut tokens: Vec<u64> = thread::scope(|scope| {
+    let mut tokens: Vec<lokt::Token> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
                     let mut tokens = Vec::new();
                     for _ in 0..20 {
-                        let held = lokt.lock("x").wait(PATIENCE).acquire().expect("everyone gets it in the end");
+                        let held = lokt.guard("x").acquire_timeout(PATIENCE).expect("everyone gets it in the end");
                         most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -99,17 +85,18 @@ fn one_holder_threads_of_one_program_exclude_each_other() {
 fn in_order_threads_are_served_as_they_came() {
     let root = Root::new();
     let lokt = root.lokt("alice");
-    let first = lokt.lock("x").acquire().expect("it is free");
+    let first = lokt.guard("x").try_acquire().expect("it is free");
     let (send, served) = mpsc::channel();
     thread::scope(|scope| {
         for number in 0..10 {
             let (send, lokt) = (send.clone(), &lokt);
             scope.spawn(move || {
-                let held = lokt.lock("x").wait(PATIENCE).acquire().expect("everyone gets it in the end");
+                let held = lokt.guard("x").acquire_timeout(PATIENCE).expect("everyone gets it in the end");
                 send.send(number).expect("somebody listens");
                 drop(held);
             });
-            let in_line = || lokt.queue(&name()).is_ok_and(|line| line.len() == number + 1);
+            let waiters = |lock: &LockStatus| lock.waiters() == number + 1;
+            let in_line = || lokt.status().is_ok_and(|locks| locks.iter().any(waiters));
             assert!(wait_until(PATIENCE, in_line), "the thread gets in line");
         }
         drop(first);
@@ -121,10 +108,10 @@ fn in_order_threads_are_served_as_they_came() {
 #[test]
 fn a_lease_is_renewed_for_as_long_as_it_is_held() {
     let root = Root::new();
-    let held = root.lokt("alice").lock("x").ttl(Duration::from_secs(4)).acquire().expect("it is free");
+    let held = root.lokt("alice").guard("x").ttl(Duration::from_secs(6)).try_acquire().expect("it is free");
     let bob = root.lokt("bob");
     let renewed = || {
-        assert!(is_denied(&bob.lock("x").acquire()), "the lease never ends while it is held");
+        assert!(is_denied(&bob.guard("x").try_acquire()), "the lease never ends while it is held");
         pause(Duration::from_millis(50));
         root.count("renew") >= 3
     };
@@ -133,7 +120,7 @@ fn a_lease_is_renewed_for_as_long_as_it_is_held() {
     held.release().expect("it is still held");
     let events = root.events();
     assert_eq!(events.last().map(String::as_str), Some("release"), "nothing comes after the release");
-    pause(Duration::from_millis(2_500));
+    pause(Duration::from_millis(3_500));
     assert_eq!(root.events().len(), events.len(), "not even later");
     root.is_clean();
 }
@@ -141,7 +128,7 @@ fn a_lease_is_renewed_for_as_long_as_it_is_held() {
 #[test]
 fn without_a_lease_nothing_is_renewed() {
     let root = Root::new();
-    let mut held = root.lokt("alice").lock("x").acquire().expect("it is free");
+    let mut held = root.lokt("alice").guard("x").try_acquire().expect("it is free");
     let losses = held.losses();
     pause(Duration::from_millis(1_300));
     assert!(matches!(losses.try_recv(), Err(TryRecvError::Empty)), "nothing was lost");
@@ -156,13 +143,12 @@ fn without_a_lease_nothing_is_renewed() {
 /// Carol forces the lock away from its holder and takes it herself.
 fn carol_takes_it(root: &Root) {
     let carol = root.lokt("carol");
-    carol.unlock(&name(), Breaking::Force, Condition::default()).expect("the disk works");
-    let said = carol.take(&name(), Terms::default()).expect("the disk works");
-    assert!(matches!(said.value, Grant::Granted(_)), "it is free");
+    carol.force_unlock("x").expect("it is held");
+    carol.lock("x").try_acquire().expect("it is free");
 }
 
 fn owner_of(lost: &lokt::Lost) -> String {
-    lost.holder.as_ref().map(|holder| holder.hold.owner.clone()).expect("somebody has it now")
+    lost.holder().map(|holder| holder.owner().to_owned()).expect("somebody has it now")
 }
 
 #[test]
@@ -170,14 +156,14 @@ fn a_loss_is_a_value_that_names_the_new_holder() {
     for ttl in [None, Some(Duration::from_secs(60))] {
         let root = Root::new();
         let lokt = root.lokt("alice");
-        let request = lokt.lock("x");
+        let request = lokt.guard("x");
         let request = if let Some(ttl) = ttl { request.ttl(ttl) } else { request };
-        let held = request.acquire().expect("it is free");
+        let held = request.try_acquire().expect("it is free");
         assert!(held.check().is_ok(), "it is held");
         carol_takes_it(&root);
         assert_eq!(owner_of(&held.check().expect_err("it is carol's")), "carol");
         assert_eq!(owner_of(&held.check().expect_err("it still is")), "carol", "a loss stays a loss");
-        let Err(NotReleased::Lost(lost)) = held.release() else { panic!("it can't be given back any more") };
+        let Err(ReleaseError::Lost(lost)) = held.release() else { panic!("it can't be given back any more") };
         assert_eq!(owner_of(&lost), "carol");
         assert!(root.path().join("locks/x.json").exists(), "no-lost-thief: carol keeps it");
         assert_eq!(names_in(&root.path().join("state/held")), [] as [String; 0], "no pulse is left behind");
@@ -187,11 +173,11 @@ fn a_loss_is_a_value_that_names_the_new_holder() {
 #[test]
 fn a_record_that_was_deleted_is_lost_to_nobody() {
     let root = Root::new();
-    let held = root.lokt("alice").lock("x").acquire().expect("it is free");
+    let held = root.lokt("alice").guard("x").try_acquire().expect("it is free");
     let removed = Command::new("rm").arg(root.path().join("locks/x.json")).status().expect("rm runs");
     assert!(removed.success());
-    assert!(held.check().expect_err("it is gone").holder.is_none(), "nobody has it");
-    assert!(matches!(held.release(), Err(NotReleased::Lost(_))), "and it can't be given back");
+    assert!(held.check().expect_err("it is gone").holder().is_none(), "nobody has it");
+    assert!(matches!(held.release(), Err(ReleaseError::Lost(_))), "and it can't be given back");
     root.is_clean();
 }
 
@@ -200,9 +186,9 @@ fn a_loss_is_told_to_everyone_who_listens() {
     for ttl in [None, Some(Duration::from_secs(60))] {
         let root = Root::new();
         let lokt = root.lokt("alice");
-        let request = lokt.lock("x");
+        let request = lokt.guard("x");
         let request = if let Some(ttl) = ttl { request.ttl(ttl) } else { request };
-        let mut held = request.acquire().expect("it is free");
+        let mut held = request.try_acquire().expect("it is free");
         let listeners = [held.losses(), held.losses()];
         assert!(listeners.iter().all(|losses| losses.try_recv().is_err()), "nothing is lost yet");
         carol_takes_it(&root);
@@ -219,7 +205,7 @@ fn a_loss_is_told_to_everyone_who_listens() {
 #[test]
 fn a_loss_that_was_found_by_a_check_is_told_too() {
     let root = Root::new();
-    let mut held = root.lokt("alice").lock("x").acquire().expect("it is free");
+    let mut held = root.lokt("alice").guard("x").try_acquire().expect("it is free");
     carol_takes_it(&root);
     assert!(held.check().is_err(), "it is carol's");
     assert_eq!(owner_of(&held.losses().recv_timeout(PATIENCE).expect("it is told")), "carol");
@@ -229,12 +215,12 @@ fn a_loss_that_was_found_by_a_check_is_told_too() {
 fn dropping_releases_and_leaves_nothing_behind() {
     let root = Root::new();
     let lokt = root.lokt("alice");
-    drop(lokt.lock("x").acquire().expect("it is free"));
-    drop(lokt.lock("x").ttl(Duration::from_secs(300)).acquire().expect("it was given back"));
+    drop(lokt.guard("x").try_acquire().expect("it is free"));
+    drop(lokt.guard("x").ttl(Duration::from_secs(300)).try_acquire().expect("it was given back"));
     let unwound = thread::spawn({
         let lokt = lokt.clone();
         move || {
-            let _held = lokt.lock("x").acquire().expect("it was given back");
+            let _held = lokt.guard("x").try_acquire().expect("it was given back");
             std::panic::resume_unwind(Box::new("a panic while it is held"));
         }
     });
@@ -250,7 +236,7 @@ fn dropping_while_a_renewal_is_due_leaves_nothing_behind() {
         for number in 0..60_u64 {
             let root = &root;
             scope.spawn(move || {
-                let held = root.lokt("alice").lock(format!("x{number}")).ttl(Duration::from_secs(1)).acquire();
+                let held = root.lokt("alice").guard(format!("x{number}")).ttl(Duration::from_secs(1)).try_acquire();
                 let held = held.expect("it is free");
                 // Renewals are due at 500 ms and at 1 s.
                 pause(Duration::from_millis(470 + (number % 30) * 2 + (number / 30) * 500));
@@ -267,15 +253,15 @@ fn dropping_while_a_renewal_is_due_leaves_nothing_behind() {
 #[test]
 fn a_wait_ends_with_its_timeout_and_says_who_has_it() {
     let root = Root::new();
-    let held = root.lokt("alice").lock("x").acquire().expect("it is free");
+    let held = root.lokt("alice").guard("x").try_acquire().expect("it is free");
     for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(300)] {
         let bob = root.lokt("bob");
-        let began_ms = bob.now().monotonic_ms;
-        let Err(NotAcquired::Denied(refusal)) = bob.lock("x").wait(timeout).acquire() else { panic!("it is held") };
-        let waited = Duration::from_millis(bob.now().monotonic_ms - began_ms);
+        let began_ms = now_ms();
+        let Err(LockError::Denied(denial)) = bob.guard("x").acquire_timeout(timeout) else { panic!("it is held") };
+        let waited = Duration::from_millis(now_ms() - began_ms);
         assert!(waited >= timeout, "it waited as long as it was told to, not {waited:?}");
         assert!(waited < timeout + Duration::from_secs(10), "and not much longer: {waited:?}");
-        assert_eq!(refusal.denial.holder().map(|holder| holder.hold.owner.as_str()), Some("alice"));
+        assert_eq!(denial.holder().map(|holder| holder.owner().to_owned()).as_deref(), Some("alice"));
         assert_eq!(names_in(&root.path().join("state/line")), [] as [String; 0], "the line is left");
     }
     drop(held);
@@ -288,8 +274,8 @@ fn a_bad_name_is_refused_before_anything_is_touched() {
     let lokt = root.lokt("alice");
     let before = names_in(&root.path());
     for bad in ["", ".", "..", "a/b", "-x", "a..b", "nul\0", "\u{e9}", &"x".repeat(201)] {
-        let refused = lokt.lock(bad).wait(Duration::from_secs(600)).acquire();
-        assert!(matches!(&refused, Err(NotAcquired::BadName(_))), "{bad:?} is no name");
+        let refused = lokt.guard(bad).acquire_timeout(Duration::from_secs(600));
+        assert!(matches!(&refused, Err(LockError::BadName { .. })), "{bad:?} is no name");
         let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(text.starts_with("invalid lock name"), "{text}");
     }
@@ -303,7 +289,7 @@ fn threads() -> usize {
 #[test]
 fn ten_thousand_waits_that_time_out_pile_up_no_threads_and_no_descriptors() {
     let root = Root::new();
-    let held = root.lokt("alice").lock("x").acquire().expect("it is free");
+    let held = root.lokt("alice").guard("x").try_acquire().expect("it is free");
     let bob = root.lokt("bob");
     let descriptors = || names_in(Path::new("/proc/self/fd")).len();
     let (threads_before, descriptors_before) = (threads(), descriptors());
@@ -312,7 +298,7 @@ fn ten_thousand_waits_that_time_out_pile_up_no_threads_and_no_descriptors() {
         for _ in 0..10 {
             scope.spawn(|| {
                 for _ in 0..1_000 {
-                    assert!(is_denied(&bob.lock("x").wait(Duration::from_millis(1)).acquire()), "it is alice's");
+                    assert!(is_denied(&bob.guard("x").acquire_timeout(Duration::from_millis(1))), "it is alice's");
                 }
             });
         }

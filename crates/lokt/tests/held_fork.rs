@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lokt::{Lokt, NotAcquired, identity};
+use lokt::{LockError, Lokt};
 use lokt_testkit::swarm::pause;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
@@ -25,14 +25,14 @@ fn in_a_child(act: impl FnOnce()) -> WaitStatus {
 fn main() {
     let dir = tempfile::tempdir().expect("there is room for a temp directory");
     let root = dir.path().join("root");
-    let alice = Lokt::create(&root, identity("alice".into(), None)).expect("a temp directory is writable");
-    let bob = Lokt::create(&root, identity("bob".into(), None)).expect("it is there");
+    let alice = Lokt::open(&root).expect("a temp directory is writable").owner("alice");
+    let bob = Lokt::open(&root).expect("it is there").owner("bob");
     for what in ["dropping", "releasing"] {
-        for ttl in [None, Some(Duration::from_secs(3))] {
+        for ttl in [None, Some(Duration::from_secs(6))] {
             for listens in [false, true] {
-                let request = alice.lock("x");
+                let request = alice.guard("x");
                 let request = if let Some(ttl) = ttl { request.ttl(ttl) } else { request };
-                let mut held = request.acquire().expect("it is free");
+                let mut held = request.try_acquire().expect("it is free");
                 let losses = listens.then(|| held.losses());
                 let mut held = Some(held);
                 let status = in_a_child(|| match (what, held.take()) {
@@ -43,15 +43,12 @@ fn main() {
                 let held = held.expect("the parent's is the parent's");
                 assert!(held.check().is_ok(), "after {what} it in a child, the parent still holds it");
                 // The record alone could be stale; the pulse must beat too, and the lease be renewed.
-                pause(Duration::from_millis(if ttl.is_some() { 3_500 } else { 0 }));
-                let refused = bob.lock("x").acquire();
-                assert!(
-                    matches!(refused, Err(NotAcquired::Denied(_))),
-                    "after {what} it in a child, others are refused"
-                );
+                pause(Duration::from_millis(if ttl.is_some() { 6_500 } else { 0 }));
+                let refused = bob.guard("x").try_acquire();
+                assert!(matches!(refused, Err(LockError::Denied(_))), "after {what} it in a child, others are refused");
                 drop(losses);
                 held.release().expect("the parent gives it back");
-                drop(bob.lock("x").acquire().expect("then it is free"));
+                drop(bob.guard("x").try_acquire().expect("then it is free"));
             }
         }
     }

@@ -9,6 +9,7 @@ pub mod line;
 pub mod named;
 mod protocol;
 mod run;
+pub mod swap;
 
 pub use protocol::Protocol;
 pub use run::{Survey, Trail};

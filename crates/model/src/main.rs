@@ -8,6 +8,7 @@ use lokt_model::chain::{self, Leases};
 use lokt_model::ledger::{self, Appends};
 use lokt_model::line::{self, Queue};
 use lokt_model::named::{self, Named};
+use lokt_model::swap::{self, Swap};
 
 /// One per core of the smallest machine that runs this.
 const THREADS: usize = 2;
@@ -58,6 +59,13 @@ fn main() -> io::Result<()> {
         writeln!(out, "  {}:", flaw.as_str())?;
         surveyed(&mut out, Leases::with_flaw(flaw))?;
     }
+
+    writeln!(out, "\nnamed locks on an engine as they are: late, doubled and lost requests, sessions that end")?;
+    for bounds in swap::Bounds::USUAL.into_iter().chain(swap::Bounds::LONG.into_iter().filter(|_| large)) {
+        surveyed(&mut out, Swap::new(bounds))?;
+    }
+    writeln!(out, "\nnamed locks on an engine with one mistake")?;
+    hunted::<Swap>(&mut out)?;
     Ok(())
 }
 

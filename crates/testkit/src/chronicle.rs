@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, UNIX_EPOCH};
 
-use lokt::sys::machine::{Linux, Machine as _};
+use lokt_sys::machine::{Linux, Machine as _};
 use serde_json::Value;
 
 use crate::cmd::Place;

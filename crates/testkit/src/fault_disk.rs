@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lokt::sys::bell::Bell;
-use lokt::sys::changes::Changes;
-use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
+use lokt_sys::changes::Changes;
+use lokt_sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
+use lokt_sys::wakeup::Wakeup;
 
 use crate::tally::{self, Trial};
 
@@ -223,7 +223,7 @@ impl Disk for FaultDisk {
         self.run(|| self.inner.remove_dir(dir))
     }
 
-    fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool> {
+    fn watch(&self, path: &str, bell: &Wakeup) -> io::Result<bool> {
         self.run(|| self.inner.watch(path, bell))
     }
 

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use lokt::sys::bell::sleep_on;
-use lokt::sys::machine::{Linux, Machine as _};
+use lokt_sys::machine::{Linux, Machine as _};
+use lokt_sys::wakeup::sleep_on;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cmd::Place;

@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lokt::sys::bell::Bell;
-use lokt::sys::changes::Changes;
-use lokt::sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
+use lokt_sys::changes::Changes;
+use lokt_sys::disk::{Disk, Entry, LockedFile, Mount, NewFile, NoMutex, Opening, PulseFile, Stamp, Unlock, Unnamed};
+use lokt_sys::wakeup::Wakeup;
 
 use crate::tally::{self, Trial};
 
@@ -158,7 +158,7 @@ impl Disk for HookDisk {
         self.inner.remove_dir(dir)
     }
 
-    fn watch(&self, path: &str, bell: &Bell) -> io::Result<bool> {
+    fn watch(&self, path: &str, bell: &Wakeup) -> io::Result<bool> {
         (self.hook)("watch", path)?;
         self.inner.watch(path, bell)
     }

@@ -6,6 +6,9 @@
 //! | [`mem_disk`] | a disk in memory that knows what was synced, and forgets the rest at a power cut |
 //! | [`fault_disk`] | a disk that fails, tears or dies at its n-th call |
 //! | [`hook_disk`] | a disk that does something else first |
+//! | [`scripted_engine`] | an engine whose requests meet what a script says |
+//! | [`mod@conformance`] | what every store of named locks must do |
+//! | [`mod@held`] | a lock that a program holds, asked for once |
 //! | [`dice`] | random choices that can be made again |
 //! | [`swarm`] | many real processes, released at one instant |
 //! | [`session`] | processes on a terminal of their own, or on none |
@@ -20,15 +23,18 @@
 //! | [`trees`] | trees with one of everything, and what is in one |
 //! | [`words`] | what a test program without a harness is told |
 //! | [`tally`] | counts what was done to lokt |
-//! | [`scribe`] | writes down what a process does, for the judges of `lokt_core::history` |
+//! | [`mod@need`] | skips and counts a test that needs root or a program that is missing |
+//! | [`scribe`] | writes down what a process does, for the judges of `lokt_torture::history` |
 //! | [`moved_clock`] | the real command with a wall clock that is wrong |
 //! | [`judge`] | reads their history and says which promise was broken |
 
 pub mod chronicle;
 pub mod cmd;
+pub mod conformance;
 pub mod dice;
 pub mod fault_disk;
 pub mod guarding;
+pub mod held;
 pub mod hook_disk;
 pub mod judge;
 pub mod line;
@@ -36,7 +42,9 @@ pub mod machine;
 pub mod mem_disk;
 pub mod mounted;
 pub mod moved_clock;
+pub mod need;
 pub mod scribe;
+pub mod scripted_engine;
 pub mod session;
 pub mod storm;
 pub mod strace;

@@ -23,6 +23,7 @@ const VARIABLES: [&str; 5] = ["LOKT_ROOT", "LOKT_OWNER", "LOKT_AGENT_ID", "LOKT_
 pub struct Process {
     child: Child,
     what: String,
+    root: PathBuf,
     status: Option<ExitStatus>,
 }
 
@@ -42,7 +43,7 @@ impl Process {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let what = format!("{owner}: {words:?}");
         let child = command.spawn().unwrap_or_else(|error| panic!("{what} starts: {error}"));
-        Self { child, what, status: None }
+        Self { child, what, root: root.to_owned(), status: None }
     }
 
     /// Its pid, which is that of its group too.
@@ -59,11 +60,19 @@ impl Process {
         kill_process(self.id(), signal).unwrap_or_else(|error| panic!("{} can be signalled: {error}", self.what));
     }
 
-    /// Stops it, and sees to it that it has stopped.
+    /// Stops it, and sees to it that it has stopped. Not inside the root's mutex, where it would keep everybody out.
     pub fn stop(&self) {
-        tally::count(Trial::Stop);
-        self.signal(Signal::STOP);
-        assert!(wait_until(PATIENCE, || self.state() == Some('T')), "{} stops", self.what);
+        let is_outside = wait_until(PATIENCE, || {
+            tally::count(Trial::Stop);
+            self.signal(Signal::STOP);
+            assert!(wait_until(PATIENCE, || self.state() == Some('T')), "{} stops", self.what);
+            let is_outside = is_free(&self.root);
+            if !is_outside {
+                self.signal(Signal::CONT);
+            }
+            is_outside
+        });
+        assert!(is_outside, "{} can be stopped outside of the mutex", self.what);
     }
 
     /// The letter that the kernel has for what it does.
@@ -191,7 +200,9 @@ pub fn in_line(root: &Path, name: &str, owner: &str, words: &[&str]) -> Process 
 /// Is nobody inside the mutex?
 fn is_free(root: &Path) -> bool {
     let root = std::fs::File::open(root).expect("the root is there");
-    flock(&root, FlockOperation::NonBlockingLockShared).is_ok()
+    let taken = flock(&root, FlockOperation::NonBlockingLockShared).is_ok();
+    // Closing isn't enough: what another test is starting at this moment may have inherited it.
+    taken && flock(&root, FlockOperation::Unlock).is_ok()
 }
 
 /// Who was granted `name`, in order.

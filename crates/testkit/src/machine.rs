@@ -5,9 +5,9 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use lokt::Identity;
-use lokt::sys::machine::{Machine, ProcessStat};
+use lokt_core::hold::Identity;
 use lokt_core::time::Moment;
+use lokt_sys::machine::{Machine, ProcessStat};
 
 /// A machine whose time stands still until a test moves it.
 pub struct FakeMachine {

@@ -11,12 +11,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lokt::sys::bell::Bell;
-use lokt::sys::changes::Changes;
-use lokt::sys::disk::{
+use lokt_sys::changes::Changes;
+use lokt_sys::disk::{
     Content, Disk, Entry, LockedFile, Mount, NewFile, NoMutex, OpenFile, Opening, PulseFile, Stamp, Unlock, Unnamed,
 };
-use lokt::sys::threads::{Condvar, Mutex, MutexGuard, locked};
+use lokt_sys::threads::{Condvar, Mutex, MutexGuard, locked};
+use lokt_sys::wakeup::Wakeup;
 
 use crate::tally::{self, Trial};
 
@@ -479,7 +479,7 @@ impl Disk for MemDisk {
         Ok(())
     }
 
-    fn watch(&self, _path: &str, _bell: &Bell) -> io::Result<bool> {
+    fn watch(&self, _path: &str, _bell: &Wakeup) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -1,4 +1,4 @@
-//! Writes down what a process does, so that it is there whatever happens to the process: a history that [`lokt_core::history`] judges.
+//! Writes down what a process does, so that it is there whatever happens to the process: a history that [`lokt_torture::history`] judges.
 //!
 //! Each entry is one `write` to a file that is opened for appending. A killed process leaves whole lines; several processes may share a file.
 
@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use lokt_core::history::{Deed, Entry};
+use lokt_torture::history::{Deed, Entry};
 use rustix::time::{ClockId, clock_gettime};
 
 /// What every file of a history is called in the end.

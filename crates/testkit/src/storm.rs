@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use lokt::sys::machine::{Linux, Machine as _};
+use lokt_sys::machine::{Linux, Machine as _};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use self::verdict::{Audit, judge_journal, judge_run};

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lokt::sys::machine::{Linux, Machine as _};
+use lokt_sys::machine::{Linux, Machine as _};
 
 /// How one process of a swarm ended.
 #[derive(Debug)]

@@ -21,14 +21,14 @@ thread_local! {
 /// The time of one run: it passes when somebody sleeps, and only as often as it is allowed to.
 pub struct Time {
     allowed: Mutex<u32>,
-    bell: Condvar,
+    wakeup: Condvar,
     passes: Box<dyn Fn(Duration) + Send + Sync>,
 }
 
 impl Time {
     /// Time for the run that begins now; `passes` is told how much of it did.
     pub fn begin(passes: impl Fn(Duration) + Send + Sync + 'static) -> Arc<Self> {
-        let time = Arc::new(Self { allowed: Mutex::new(0), bell: Condvar::new(), passes: Box::new(passes) });
+        let time = Arc::new(Self { allowed: Mutex::new(0), wakeup: Condvar::new(), passes: Box::new(passes) });
         TIME.set(Some(Arc::clone(&time)));
         time
     }
@@ -41,13 +41,13 @@ impl Time {
     /// So many more sleeps may end by themselves.
     pub fn allow(&self, sleeps: u32) {
         *locked(&self.allowed) += sleeps;
-        self.bell.notify_all();
+        self.wakeup.notify_all();
     }
 
     /// Waits until one more sleep may end, or until the sleeper is awake. May it end?
     fn ends_a_sleep(&self, is_awake: &AtomicBool) -> bool {
         let waits = |allowed: &mut u32| *allowed == 0 && !is_awake.load(Ordering::Relaxed);
-        let mut allowed = self.bell.wait_while(locked(&self.allowed), waits).unwrap_or_else(PoisonError::into_inner);
+        let mut allowed = self.wakeup.wait_while(locked(&self.allowed), waits).unwrap_or_else(PoisonError::into_inner);
         let ends = !is_awake.load(Ordering::Relaxed);
         *allowed -= u32::from(ends);
         ends
@@ -56,7 +56,7 @@ impl Time {
     fn woke_up(&self, is_awake: &AtomicBool) {
         let _allowed = locked(&self.allowed);
         is_awake.store(true, Ordering::Relaxed);
-        self.bell.notify_all();
+        self.wakeup.notify_all();
     }
 }
 
@@ -120,10 +120,10 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sleeps until time passes, or until `is_over`, which is looked at when the bell rings. Is it over?
-pub fn sleep_until<T: Send>(state: &Mutex<T>, bell: &Condvar, length: Duration, is_over: fn(&T) -> bool) -> bool {
+/// Sleeps until time passes, or until `is_over`, which is looked at when the wakeup rings. Is it over?
+pub fn sleep_until<T: Send>(state: &Mutex<T>, wakeup: &Condvar, length: Duration, is_over: fn(&T) -> bool) -> bool {
     let Some(time) = TIME.with_borrow(Clone::clone) else {
-        drop(bell.wait_while(locked(state), |state| !is_over(state)));
+        drop(wakeup.wait_while(locked(state), |state| !is_over(state)));
         return true;
     };
     let (rang, is_awake) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -135,11 +135,11 @@ pub fn sleep_until<T: Send>(state: &Mutex<T>, bell: &Condvar, length: Duration, 
                 let _state = locked(state);
                 (time.passes)(length);
                 rang.store(true, Ordering::Relaxed);
-                bell.notify_all();
+                wakeup.notify_all();
             }
         });
         let sleeps = |state: &mut T| !is_over(state) && !rang.load(Ordering::Relaxed);
-        let ended = bell.wait_while(locked(state), sleeps).unwrap_or_else(PoisonError::into_inner);
+        let ended = wakeup.wait_while(locked(state), sleeps).unwrap_or_else(PoisonError::into_inner);
         let is_over = is_over(&ended);
         drop(ended);
         time.woke_up(&is_awake);

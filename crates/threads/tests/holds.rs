@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lokt::{Held, Lokt, NotAcquired, NotReleased};
+use lokt::{Held, Lokt, NotReleased};
 use shuttle::thread;
 
 use crate::explore::explore;
-use crate::world::World;
+use crate::world::{World, held};
 
 /// So short that it is to be renewed whenever the renewer wakes up.
 const LEASE: Option<Duration> = Some(Duration::from_secs(1));
@@ -23,6 +23,7 @@ fn no_renewal_comes_after_a_release() {
     explore("no renewal comes after a release", || {
         let world = World::new();
         release_amid_renewals(&world);
+        world.was_released_once();
         RENEWED.fetch_add(world.count("renew").min(1), Ordering::Relaxed);
     });
     assert!(RENEWED.load(Ordering::Relaxed) > 0, "in some schedules there was a renewal before the release");
@@ -33,7 +34,6 @@ pub(crate) fn release_amid_renewals(world: &World) {
     world.time.allow(SLEEPS);
     held.release().expect("nobody took it away");
     world.alices_has_ended();
-    world.was_released_once();
 }
 
 #[test]
@@ -129,14 +129,14 @@ pub(crate) fn meet(world: &World, lokt: &Lokt) {
         let (lokt, inside) = (lokt.clone(), Arc::clone(&inside));
         thread::spawn(move || {
             for _ in 0..2 {
-                match lokt.lock("x").ttl(Duration::from_secs(1)).acquire() {
-                    Ok(held) => {
+                match held(&lokt, LEASE) {
+                    Ok(Some(held)) => {
                         assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "one-holder: another one is inside");
                         thread::yield_now();
                         inside.fetch_sub(1, Ordering::Relaxed);
                         held.release().expect("one-holder: nobody takes it away");
                     }
-                    Err(NotAcquired::Denied(_)) => thread::yield_now(),
+                    Ok(None) => thread::yield_now(),
                     Err(other) => panic!("one-holder: nobody else is inside the mutex: {other}"),
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lokt::Lost;
-use lokt::sys::threads::mpsc::{Receiver, TryRecvError};
+use lokt_sys::threads::mpsc::{Receiver, TryRecvError};
 use shuttle::thread;
 
 use crate::explore::explore;

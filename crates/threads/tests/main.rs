@@ -2,6 +2,7 @@
 //! takes it away.
 
 extern crate lokt_threads as lokt;
+extern crate lokt_threads as lokt_sys;
 
 mod explore;
 mod holds;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lokt::sys::news::News;
-use lokt::sys::stopper::{Stopper, look_after};
-use lokt::sys::threads::Time;
-use lokt::sys::threads::mpsc::Receiver;
+use lokt_sys::one_shot::OneShot;
+use lokt_sys::stopper::{Stopper, look_after};
+use lokt_sys::threads::Time;
+use lokt_sys::threads::mpsc::Receiver;
 use shuttle::thread;
 
 use crate::explore::{explore, explore_all};
@@ -19,7 +19,7 @@ pub(crate) trait Tells: Default + Send + Sync + 'static {
     fn listen(&self) -> Receiver<u32>;
 }
 
-impl Tells for News<u32> {
+impl Tells for OneShot<u32> {
     fn tell(&self, what: u32) {
         self.tell(what);
     }
@@ -31,7 +31,7 @@ impl Tells for News<u32> {
 
 #[test]
 fn news_are_told_once_to_everyone_in_any_order() {
-    explore_all("news are told once to everyone", tell_and_listen::<News<u32>>);
+    explore_all("news are told once to everyone", tell_and_listen::<OneShot<u32>>);
 }
 
 /// Two find out about the same thing while somebody begins to listen.

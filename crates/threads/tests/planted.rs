@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lokt::sys::stopper::Stopper;
-use lokt::sys::threads::mpsc::{self, Receiver, Sender};
-use lokt::sys::threads::{Condvar, Mutex, let_joins_wait, locked, scope, sleep_until, spawn_in};
+use lokt_sys::stopper::Stopper;
+use lokt_sys::threads::mpsc::{self, Receiver, Sender};
+use lokt_sys::threads::{Condvar, Mutex, let_joins_wait, locked, scope, sleep_until, spawn_in};
 
-use crate::explore::{explore, explore_all};
+use crate::explore::{explore_all, explore_until_found};
 use crate::holds::{meet, release_amid_renewals};
 use crate::pieces::{Stops, Tells, panic_beside, stop_a_sleeper, tell_and_listen};
 use crate::testkit::hook_disk::HookDisk;
@@ -16,7 +16,7 @@ use crate::world::World;
 #[test]
 #[should_panic(expected = "no renewal comes after a release")]
 fn a_release_that_does_not_wait_for_the_renewer_is_found() {
-    explore("planted: a release that doesn't wait", || {
+    explore_until_found("planted: a release that doesn't wait", || {
         let world = World::new();
         let_joins_wait(false);
         release_amid_renewals(&world);
@@ -26,7 +26,7 @@ fn a_release_that_does_not_wait_for_the_renewer_is_found() {
 #[test]
 #[should_panic(expected = "one-holder")]
 fn a_mutex_that_keeps_nobody_out_is_found() {
-    explore("planted: a mutex that keeps nobody out", || {
+    explore_until_found("planted: a mutex that keeps nobody out", || {
         let world = World::new();
         let open = world.disk.clone();
         let hook = move |_: &str, _: &str| {
@@ -73,18 +73,18 @@ fn a_listener_that_looks_before_it_listens_is_found() {
 struct Apart {
     told: Arc<Mutex<bool>>,
     state: Mutex<Arc<Mutex<bool>>>,
-    bell: Condvar,
+    wakeup: Condvar,
 }
 
 impl Stops for Apart {
     fn stop(&self) {
         *locked(&self.told) = true;
-        self.bell.notify_all();
+        self.wakeup.notify_all();
     }
 
     fn stops_within(&self, time: Duration) -> bool {
         *locked(&self.state) = Arc::clone(&self.told);
-        sleep_until(&self.state, &self.bell, time, |told| *locked(told))
+        sleep_until(&self.state, &self.wakeup, time, |told| *locked(told))
     }
 }
 

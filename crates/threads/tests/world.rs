@@ -4,9 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lokt::sys::disk::Disk;
-use lokt::sys::threads::{Time, let_joins_wait};
-use lokt::{Breaking, Condition, Grant, Held, LockName, Lokt, Terms};
+use lokt::{Condition, Grant, Held, Holding, Lokt};
+use lokt_core::decide::{Breaking, Terms};
+use lokt_core::name::LockName;
+use lokt_sys::disk::Disk;
+use lokt_sys::error::Error;
+use lokt_sys::threads::{Time, let_joins_wait};
+use lokt_sys::wait_policy::WaitPolicy;
 
 use crate::testkit::hook_disk::HookDisk;
 use crate::testkit::machine::{FakeMachine, somebody};
@@ -50,9 +54,7 @@ impl World {
             Ok(())
         };
         let alice = self.lokt_on("alice", Arc::new(HookDisk::watched(Arc::new(self.disk.clone()), Arc::new(hook))));
-        let request = alice.lock("x");
-        let request = if let Some(ttl) = ttl { request.ttl(ttl) } else { request };
-        request.acquire().expect("it is free")
+        held(&alice, ttl).expect("the disk works").expect("it is free")
     }
 
     /// From now on nothing of Alice's touches the disk.
@@ -95,5 +97,15 @@ impl World {
         let record = self.disk.peek("locks/x.json").map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let record = record.expect("no-lost-thief: carol's hold is still there");
         assert!(record.contains("\"carol\""), "no-lost-thief: it is carol's: {record}");
+    }
+}
+
+/// Holds `x`, under a lease if one is given. `None`: it was refused.
+pub(crate) fn held(lokt: &Lokt, ttl: Option<Duration>) -> Result<Option<Held>, Error> {
+    let terms = Terms { ttl_sec: ttl.map(|ttl| ttl.as_secs()), reason: None };
+    match lokt.hold(&[LockName::new("x").expect("a good name")], &terms, &mut WaitPolicy::none())?.value {
+        Holding::Held(mut held) => Ok(held.pop()),
+        Holding::Denied { .. } => Ok(None),
+        Holding::Interrupted => unreachable!("nothing interrupts it"),
     }
 }

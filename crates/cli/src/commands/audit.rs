@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use lokt::time::parse_wall;
-use lokt::{EVENTS, Filter, Follower, Found, LINE_BYTES_MAX, Lokt, duration};
+use lokt_core::audit::{EVENTS, Filter, LINE_BYTES_MAX};
+use lokt_core::duration;
+use lokt_core::time::parse_wall;
+use lokt_named::{Follower, Found, Lokt};
 
 use super::audit_table::{heading, row};
 use super::waiting::inbox;
@@ -114,7 +116,7 @@ struct Printer {
 
 impl Printer {
     fn list(&mut self, lokt: &Lokt) -> Result<(), Failure> {
-        let listed = lokt.history(&mut |found| self.show(&found));
+        let listed = lokt.inspect().history(&mut |found| self.show(&found));
         // What was found before something went wrong is an answer too.
         let flushed = self.stream.flush();
         listed?;
@@ -185,6 +187,6 @@ impl Printer {
             1 => "1 line that is no event was".to_owned(),
             count => format!("{count} lines that are no events were"),
         };
-        report.warnings(vec![format!("{lines} skipped in {} and its older files", log.display())])
+        report.warnings([format!("{lines} skipped in {} and its older files", log.display())])
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use lokt::time::show_wall_seconds;
-use lokt::{Line, duration};
+use lokt_core::audit::Line;
+use lokt_core::duration;
+use lokt_core::time::show_wall_seconds;
+use lokt_sys::terminal::told_width;
 
 use crate::show::{clean, seconds};
 
@@ -25,9 +27,8 @@ pub(super) fn row(line: &Line<'_>) -> String {
 }
 
 fn laid_out(cells: [String; 5]) -> String {
-    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
     // A terminal that doesn't know its width gets everything.
-    let width = if width == 0 { usize::MAX } else { width };
+    let width = told_width(std::io::stdout()).unwrap_or(usize::MAX);
     let left = width.saturating_sub(TIME + EVENT + 2 * GAP.len());
     let columns = [TIME, EVENT, (left / 6).clamp(8, 24), (left / 12 * 5).clamp(12, 40)];
     let [rest @ .., details] = cells;

@@ -13,10 +13,11 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::{Arg, ValueHint};
-use lokt::ledger::ClaimEntry;
-use lokt::repo::{Repository, WorktreeEntry};
-use lokt::snapshot::LATEST;
-use lokt::{EntryState, KnownNames, LockName, Lokt};
+use lokt_core::name::LockName;
+use lokt_ledger::ClaimEntry;
+use lokt_named::{EntryState, KnownNames, Lokt};
+use lokt_worktree::repo::{Repository, WorktreeEntry};
+use lokt_worktree::snapshot::LATEST;
 
 use super::group::{Selected, select};
 use super::{Row, find, rows};
@@ -237,7 +238,7 @@ impl<'a> Line<'a> {
     /// Names that the command could be about, but for those that it has been given already.
     fn names(&self) -> Vec<Candidate> {
         let Some(lokt) = self.root() else { return Vec::new() };
-        let KnownNames { locked, frozen, awaited } = lokt.known_names().unwrap_or_default();
+        let KnownNames { locked, frozen, awaited } = lokt.inspect().known_names().unwrap_or_default();
         let names: BTreeSet<LockName> = match self.command {
             "unlock" => locked.into_iter().collect(),
             "unfreeze" => frozen.into_iter().collect(),
@@ -269,7 +270,7 @@ impl<'a> Line<'a> {
 
     /// The snapshots of the repository that we are in, the newest first, but for one that is given already.
     fn snapshots(&self) -> Vec<Candidate> {
-        let catalog = repository().and_then(|repo| repo.catalog().ok()).unwrap_or_default();
+        let catalog = repository().and_then(|repo| repo.snapshots().catalog().ok()).unwrap_or_default();
         let ids = catalog.snapshots.into_iter().map(|listed| listed.descriptor).map(|descriptor| {
             let note = descriptor.note.unwrap_or_default();
             Candidate {
@@ -283,9 +284,9 @@ impl<'a> Line<'a> {
     }
 
     /// Something about the hold of the name that was given.
-    fn of_the_hold(&self, what: fn(&lokt::Hold) -> Option<String>) -> Vec<Candidate> {
+    fn of_the_hold(&self, what: fn(&lokt_core::hold::Hold) -> Option<String>) -> Vec<Candidate> {
         let name = self.positionals.first().and_then(|name| LockName::new(name).ok());
-        let entry = name.and_then(|name| self.root()?.entry(&name).ok().flatten());
+        let entry = name.and_then(|name| self.root()?.inspect().entry(&name).ok().flatten());
         let Some(EntryState::Held(holder)) = entry.map(|entry| entry.state) else { return Vec::new() };
         let value = what(&holder.hold).filter(|value| is_harmless(value));
         value.map(|word| Candidate { word, about: format!("held by {}", owner_at(&holder.hold)) }).into_iter().collect()
@@ -325,7 +326,7 @@ fn is_called(flag: &Arg, name: &str) -> bool {
 }
 
 fn describe(lokt: &Lokt, name: &LockName) -> String {
-    match lokt.entry(name).ok().flatten().map(|entry| entry.state) {
+    match lokt.inspect().entry(name).ok().flatten().map(|entry| entry.state) {
         Some(EntryState::Held(holder)) if holder.lives() => format!("held by {}", owner_at(&holder.hold)),
         Some(EntryState::Held(_)) => "stale".to_owned(),
         Some(_) => "damaged".to_owned(),
@@ -334,20 +335,21 @@ fn describe(lokt: &Lokt, name: &LockName) -> String {
 }
 
 fn owners(lokt: &Lokt) -> Vec<Candidate> {
-    if lokt.known_names().is_ok_and(|names| names.locked.len() > OWNERS_MAX) {
+    if lokt.inspect().known_names().is_ok_and(|names| names.locked.len() > OWNERS_MAX) {
         return Vec::new();
     }
-    let owner = |entry: lokt::Entry| match entry.state {
+    let owner = |entry: lokt_named::Entry| match entry.state {
         EntryState::Held(holder) => Some(holder.hold.owner),
         _ => None,
     };
-    let owners: BTreeSet<String> = lokt.map_entries(owner).unwrap_or_default().into_iter().flatten().collect();
+    let owners: BTreeSet<String> =
+        lokt.inspect().map_entries(owner).unwrap_or_default().into_iter().flatten().collect();
     owners.into_iter().filter(|owner| is_harmless(owner)).map(|owner| Candidate::bare(&owner)).collect()
 }
 
 /// The repository that we are in.
 fn repository() -> Option<Repository> {
-    context::whoever(None).ok().and_then(|me| Repository::find(&context::current_dir().ok()?, me).ok()?)
+    context::caller(None).ok().and_then(|me| Repository::find(&context::current_dir().ok()?, me).ok()?)
 }
 
 /// The worktrees of the repository that we are in.

@@ -1,8 +1,11 @@
 //! A refusal, said in text or JSON.
 
 use jiff::Timestamp;
-use lokt::time::show_wall_seconds;
-use lokt::{Denial, Hold, Lokt, Refusal, duration};
+use lokt_core::denial::Denial;
+use lokt_core::duration;
+use lokt_core::hold::Hold;
+use lokt_core::time::show_wall_seconds;
+use lokt_named::{Lokt, Refusal};
 use serde::Serialize;
 
 use super::waiting::what_keeps_it;
@@ -69,13 +72,12 @@ pub(crate) fn report_about(subject: Subject, lokt: &Lokt, name: &str, refused: &
         Subject::Lock => hint(name, refused, &lokt.me().owner),
         Subject::Freeze => freeze_hint(name, &refused.denial),
     };
-    let report = Report::new(Exit::of_denial(&refused.denial));
+    let exit = Exit::of_denial(&refused.denial);
     match format {
-        Format::Json => report.json(&blocked(lokt, name, refused, message, hint, now)),
+        Format::Json => Report::new(exit).json(&blocked(lokt, name, refused, message, hint, now)),
         Format::Text => {
-            let report =
-                report.note(format!("error: {}", with_name(&message, name))).notes(details(lokt, refused, now));
-            report.notes(hint.map(|hint| format!("hint: {hint}"))).notes(last_resort(subject, name, &refused.denial))
+            let last_resort = last_resort(subject, name, &refused.denial);
+            Report::refused(exit, &with_name(&message, name), details(lokt, refused, now), hint, last_resort)
         }
     }
 }
@@ -211,9 +213,8 @@ fn blocked(
     now: Timestamp,
 ) -> Blocked {
     let denial = &refused.denial;
-    let is_conflict = Exit::of_denial(denial) == Exit::Held;
     let mut blocked = Blocked {
-        status: if is_conflict { "blocked" } else { "error" },
+        status: Exit::of_denial(denial).refusal_status(),
         name: name.to_owned(),
         code: denial.code(),
         message,
@@ -233,7 +234,7 @@ fn blocked(
         blocked.holder_held_since = hold.began().map(show_wall_seconds);
         blocked.holder_held_sec = Some(seconds_since(hold.began(), now));
         blocked.holder_lock_id = text(hold.lock_id.as_str());
-        blocked.holder_fencing_token = hold.token.map(lokt::Fence::get);
+        blocked.holder_fencing_token = hold.token.map(lokt_core::hold::Fence::get);
         blocked.holder_liveness = Some(holder.liveness.as_str());
         blocked.holder_reason = reason(hold).map(ToOwned::to_owned);
         blocked.kept_by = kept_by(lokt, holder);

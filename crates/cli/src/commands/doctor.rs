@@ -1,13 +1,13 @@
 //! `lokt doctor`: what is wrong with the root, and what to do about it.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lokt::RootMethod;
-use lokt::doctor::{Check, Checkup, Doctor, Finding, Status, rival};
+use lokt_named::RootMethod;
+use lokt_named::doctor::{Check, Checkup, Doctor, Finding, Status, rival};
 use serde::Serialize;
 
+use super::checkup::{self, CheckText, FindingText};
 use crate::args::RootArg;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -33,9 +33,6 @@ pub(crate) struct Args {
     #[command(flatten)]
     root: RootArg,
 }
-
-/// Text shows so many findings of a check; JSON shows all.
-pub(super) const SHOWN_MAX: usize = 10;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -117,7 +114,7 @@ fn check_json(check: &Check) -> CheckJson<'_> {
         [] => (FindingJson { status, message: None, hint: None, fixed: None }, Vec::new()),
         [one] => (finding_json(one), Vec::new()),
         several => {
-            let (repaired, message) = (several.iter().filter(|one| one.fixed.is_some()).count(), several.len());
+            let (repaired, message) = (several.iter().filter(|one| one.fixed().is_some()).count(), several.len());
             let message = match repaired {
                 0 => format!("{message} findings"),
                 repaired => format!("{message} findings, {repaired} of them fixed"),
@@ -131,10 +128,10 @@ fn check_json(check: &Check) -> CheckJson<'_> {
 
 fn finding_json(finding: &Finding) -> FindingJson<'_> {
     FindingJson {
-        status: finding.status.as_str(),
+        status: finding.status().as_str(),
         message: Some(finding.message.clone()),
         hint: finding.hint.as_deref(),
-        fixed: finding.fixed.as_deref(),
+        fixed: finding.fixed(),
     }
 }
 
@@ -148,37 +145,24 @@ fn text(context: &Context, checkup: &Checkup) -> String {
         RootMethod::LoktRepository => "lokt repository",
         RootMethod::Local => ".lokt/ fallback",
     };
-    let mut text = String::from("lokt doctor\n\n");
-    let _ = writeln!(text, "Root: {} (via {via})\nPath: {}\n\nChecks:", clean(&base), clean(&path.to_string_lossy()));
-    checkup.checks.iter().for_each(|check| row(&mut text, check));
-    let result = match checkup.overall() {
-        Status::Ok => "PASS",
-        Status::Warn => "PASS with warnings",
-        Status::Fail => "FAIL",
-    };
-    let _ = writeln!(text, "\nResult: {result}");
-    text
+    let (base, path) = (clean(&base), clean(&path.to_string_lossy()));
+    let head = format!("lokt doctor\n\nRoot: {base} (via {via})\nPath: {path}");
+    checkup::text(&head, checkup.overall(), checkup.checks.iter().map(check_text))
 }
 
-fn row(text: &mut String, check: &Check) {
-    let fixed = check.findings.iter().any(|finding| finding.fixed.is_some());
-    let mark = match check.status() {
-        Status::Ok if fixed => "[FIXED]",
-        Status::Ok => "[OK]",
-        Status::Warn => "[WARN]",
-        Status::Fail => "[FAIL]",
-    };
-    let _ = writeln!(text, "  {mark:<7} {}", label(check.name));
-    for finding in check.findings.iter().take(SHOWN_MAX) {
-        let _ = writeln!(text, "          {}", clean(&finding.message));
-        for (what, words) in [("hint", &finding.hint), ("fixed", &finding.fixed)] {
-            if let Some(words) = words {
-                let _ = writeln!(text, "          {what}: {}", clean(words));
-            }
+fn check_text(check: &Check) -> CheckText<'_> {
+    let finding = |finding: &Finding| {
+        let details = [("hint", finding.hint.as_deref()), ("fixed", finding.fixed())].into_iter();
+        FindingText {
+            message: clean(&finding.message),
+            details: details.filter_map(|(what, words)| Some((what, words?.to_owned()))).collect(),
         }
-    }
-    if check.findings.len() > SHOWN_MAX {
-        let _ = writeln!(text, "          and {} more; --json lists all", check.findings.len() - SHOWN_MAX);
+    };
+    CheckText {
+        label: label(check.name),
+        status: check.status(),
+        fixed: check.findings.iter().any(|finding| finding.fixed().is_some()),
+        findings: check.findings.iter().map(finding).collect(),
     }
 }
 

@@ -1,11 +1,9 @@
 //! `lokt doctor --strict`: what is wrong with a repository of worktrees, and what to do about it.
 
-use std::fmt::Write as _;
-
-use lokt::lease::doctor::{Check, Checkup, Finding, Severity, examine};
+use lokt_worktree::lease::doctor::{Check, Examined, Finding, Fix, Status, examine};
 use serde::Serialize;
 
-use super::doctor::SHOWN_MAX;
+use super::checkup::{self, CheckText, FindingText};
 use super::lease::place::no_repository;
 use crate::context;
 use crate::exit::Exit;
@@ -45,37 +43,32 @@ struct FindingJson<'a> {
 }
 
 pub(super) fn run(fix: bool, format: Format) -> Result<Report, Failure> {
-    let me = context::whoever(None)?;
+    let me = context::caller(None)?;
     let dir = context::current_dir()?;
-    let checkup = examine(&dir, &me, fix)?.ok_or_else(|| no_repository(&dir))?;
-    let report = Report::new(if status(checkup.worst()) == "fail" { Exit::Failed } else { Exit::Done });
+    let examined = examine(&dir, &me, fix)?.ok_or_else(|| no_repository(&dir))?;
+    let overall = examined.checkup.overall();
+    let report = Report::new(if overall == Status::Fail { Exit::Failed } else { Exit::Done });
     Ok(match format {
         Format::Json => report.json(&Answer {
-            repository: checkup.repository.to_string_lossy().into_owned(),
-            checks: checkup.checks.iter().map(check_json).collect(),
-            overall: status(checkup.worst()),
+            repository: examined.repository.to_string_lossy().into_owned(),
+            checks: examined.checkup.checks.iter().map(check_json).collect(),
+            overall: overall.as_str(),
         }),
-        Format::Text => report.text(text(&checkup)),
+        Format::Text => report.text(text(&examined)),
     })
 }
 
-/// As the checks of a root have it.
-fn status(worst: Option<Severity>) -> &'static str {
-    match worst {
-        None | Some(Severity::Info) => "ok",
-        Some(Severity::Warning) => "warn",
-        Some(Severity::Error | Severity::Critical) => "fail",
+/// What helps: `--fix`, or the user.
+fn repair(finding: &Finding) -> Option<&str> {
+    match &finding.fix {
+        Fix::Possible(how) | Fix::Done(how) => Some(how),
+        Fix::No | Fix::Failed(_) => finding.hint.as_deref(),
     }
-}
-
-/// The worst of what is not repaired.
-fn worst(check: &Check) -> Option<Severity> {
-    check.findings.iter().filter(|finding| finding.fixed.is_none()).map(|finding| finding.severity).max()
 }
 
 /// One finding is the check's own; several are listed.
 fn check_json(check: &Check) -> CheckJson<'_> {
-    let status = status(worst(check));
+    let status = check.status().as_str();
     let (finding, findings) = match check.findings.as_slice() {
         [one] => (Some(finding_json(one)), Vec::new()),
         several => (None, several.iter().map(finding_json).collect()),
@@ -87,52 +80,41 @@ fn finding_json(finding: &Finding) -> FindingJson<'_> {
     FindingJson {
         code: finding.code,
         severity: finding.severity.as_str(),
-        path: finding.path.to_string_lossy().into_owned(),
-        message: &finding.problem,
-        repair: finding.repair.as_deref(),
-        safe_auto: finding.safe_auto,
-        fixed: finding.fixed.as_deref(),
+        path: finding.path.clone().unwrap_or_default(),
+        message: &finding.message,
+        repair: repair(finding),
+        safe_auto: matches!(finding.fix, Fix::Possible(_) | Fix::Done(_)),
+        fixed: finding.fixed(),
     }
 }
 
-fn text(checkup: &Checkup) -> String {
-    let mut text = String::from("lokt doctor --strict\n\n");
-    let _ = writeln!(text, "Repository: {}\n\nChecks:", clean(&checkup.repository.to_string_lossy()));
-    checkup.checks.iter().for_each(|check| row(&mut text, check));
-    let result = match status(checkup.worst()) {
-        "ok" => "PASS",
-        "warn" => "PASS with warnings",
-        _ => "FAIL",
-    };
-    let _ = writeln!(text, "\nResult: {result}");
-    text
+fn text(examined: &Examined) -> String {
+    let head = format!("lokt doctor --strict\n\nRepository: {}", clean(&examined.repository.to_string_lossy()));
+    let checkup = &examined.checkup;
+    checkup::text(&head, checkup.overall(), checkup.checks.iter().map(check_text))
 }
 
-fn row(text: &mut String, check: &Check) {
-    let fixed = check.findings.iter().any(|finding| finding.fixed.is_some());
-    let mark = match status(worst(check)) {
-        "ok" if fixed => "[FIXED]",
-        "ok" => "[OK]",
-        "warn" => "[WARN]",
-        _ => "[FAIL]",
-    };
-    let _ = writeln!(text, "  {mark:<7} {}", label(check.name));
-    for finding in check.findings.iter().take(SHOWN_MAX) {
-        let _ = writeln!(text, "          {}: {}", finding.code, clean(&finding.problem));
-        let path = clean(&finding.path.to_string_lossy());
-        if !finding.problem.contains(&path) {
-            let _ = writeln!(text, "          path: {path}");
-        }
-        let (what, words) = match (&finding.fixed, &finding.repair) {
-            (Some(fixed), _) => ("fixed", fixed),
-            (None, Some(repair)) if finding.safe_auto => ("with `lokt doctor --strict --fix`", repair),
-            (None, Some(repair)) => ("hint", repair),
-            (None, None) => continue,
-        };
-        let _ = writeln!(text, "          {what}: {}", clean(words));
+fn check_text(check: &Check) -> CheckText<'_> {
+    CheckText {
+        label: label(check.name),
+        status: check.status(),
+        fixed: check.findings.iter().any(|finding| finding.fixed().is_some()),
+        findings: check.findings.iter().map(finding_text).collect(),
     }
-    if check.findings.len() > SHOWN_MAX {
-        let _ = writeln!(text, "          and {} more; --json lists all", check.findings.len() - SHOWN_MAX);
+}
+
+fn finding_text(finding: &Finding) -> FindingText {
+    let path = finding.path.clone().unwrap_or_default();
+    let path = (!finding.message.contains(&clean(&path))).then_some(("path", path));
+    let what = match &finding.fix {
+        Fix::Done(_) => "fixed",
+        Fix::Possible(_) => "with `lokt doctor --strict --fix`",
+        Fix::No | Fix::Failed(_) => "hint",
+    };
+    let next = repair(finding).map(|words| (what, words.to_owned()));
+    FindingText {
+        message: format!("{}: {}", finding.code, clean(&finding.message)),
+        details: path.into_iter().chain(next).collect(),
     }
 }
 

@@ -25,7 +25,7 @@ struct Exists<'a> {
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let lokt = Context::read(&args.root)?.open()?;
-    let exists = lokt.map_or(Ok(false), |lokt| lokt.exists(&name))?;
+    let exists = lokt.map_or(Ok(false), |lokt| lokt.inspect().exists(&name))?;
     let report = Report::new(if exists { Exit::Done } else { Exit::Missing });
     Ok(match format {
         Format::Json => report.json(&Exists { name: name.as_str(), exists }),

@@ -1,6 +1,9 @@
 //! `lokt fence check`: is a token still the one to act under?
 
-use lokt::{Fenced, Holder, LockId, Presented};
+use lokt_core::decide::Presented;
+use lokt_core::denial::Holder;
+use lokt_core::hold::LockId;
+use lokt_named::Fenced;
 use serde::Serialize;
 
 use super::deny;

@@ -4,16 +4,19 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lokt::time::show_wall_seconds;
-use lokt::{
-    Denial, Drained, Freezing, FrozenNow, Hold, Holder, LockName, Lokt, PartKind, Patience, Terms, Timeout, Waiting,
-    duration,
-};
+use lokt_core::decide::Terms;
+use lokt_core::denial::{Denial, Holder};
+use lokt_core::duration;
+use lokt_core::hold::{Hold, PartKind};
+use lokt_core::name::LockName;
+use lokt_core::time::show_wall_seconds;
+use lokt_named::{Drained, Freezing, FrozenNow, Lokt};
+use lokt_sys::wait_policy::{Timeout, WaitPolicy, Waiting};
 use serde::Serialize;
 
 use super::deny;
 use super::waiting::{CLEAR, fitting, inbox};
-use crate::args::{RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
+use crate::args::{QuietArg, RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::members::HolderMembers;
@@ -41,9 +44,8 @@ pub(crate) struct Args {
     /// Wait for that for at most this long; 0 looks once, `never` waits without a limit
     #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true, requires = "drain")]
     timeout: Option<Timeout>,
-    /// Say nothing but errors and warnings: a refusal is in the exit code
-    #[arg(short = 'q', long)]
-    quiet: bool,
+    #[command(flatten)]
+    quiet: QuietArg,
     #[command(flatten)]
     root: RootArg,
 }
@@ -72,19 +74,19 @@ struct Frozen<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    Ok(attempt(args, format)?.quiet(args.quiet, format))
+    Ok(attempt(args, format)?.quiet(args.quiet.quiet, format))
 }
 
 fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let context = Context::read(&args.root)?;
-    let lokt = context.create(args.quiet)?;
+    let lokt = context.create(args.quiet.quiet)?;
     if args.drain && runs_under(&context, &lokt, &name) {
         let message = format!("--drain would wait for the guard of {} that this runs under", quoted(name.as_str()));
         return Err(Failure::usage(message).hint("freeze it without --drain, or from outside"));
     }
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
-    let said = lokt.freeze(&name, terms)?;
+    let said = lokt.freezes().freeze(&name, terms)?;
     let frozen = match said.value {
         Freezing::Frozen(frozen) => frozen,
         Freezing::Denied(refused) => {
@@ -97,20 +99,21 @@ fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
         ttl_sec => format!(" for {}", duration::show_seconds(ttl_sec)),
     };
     let mut answer = format!("frozen {}{span}\n", quoted(name.as_str()));
-    if args.drain && !args.quiet && format == Format::Text {
-        // Said before the wait: it is true already. Nobody may read it; the exit code is still true.
+    if args.drain && !args.quiet.quiet && format == Format::Text {
+        // Printed before the wait: it is true already. Nobody may read it; the exit code is still true.
         let _ = report::answer(&std::mem::take(&mut answer));
     }
     let (drained, signal) = if args.drain { drain(&lokt, &name, args)? } else { (None, None) };
     // It is frozen, whatever stands where the lock's record should be. What can't be read counts as held.
-    let (holder, unread) = lokt.still_held(&name).map_or_else(|error| (None, Some(error)), |holder| (holder, None));
+    let (holder, unread) =
+        lokt.freezes().still_held(&name).map_or_else(|error| (None, Some(error)), |holder| (holder, None));
     let exit = match (&drained, signal) {
         (_, Some(signal)) => Exit::of_signal(signal),
         (Some(Drained::TimedOut(_)), None) => Exit::Held,
         _ => Exit::Done,
     };
     let unread_note = unread.as_ref().map(|error| format!("what holds the lock can't be told: {error}"));
-    let report = Report::new(exit).warnings(said.warnings).warnings(unread_note.into_iter().collect());
+    let report = Report::new(exit).warnings(said.warnings).warnings(unread_note);
     let now = lokt.now().wall;
     Ok(match format {
         Format::Json => report.json(&Frozen {
@@ -135,8 +138,12 @@ fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
 
 /// Is what holds the lock the guard that this runs under?
 fn runs_under(context: &Context, lokt: &Lokt, name: &LockName) -> bool {
-    let holder = lokt.still_held(name).ok().flatten();
-    context.holds.of(name).zip(holder).is_some_and(|(badge, holder)| badge.lock_id == holder.hold.lock_id)
+    let holder = lokt.freezes().still_held(name).ok().flatten();
+    context
+        .holds
+        .of(name)
+        .zip(holder)
+        .is_some_and(|(inherited_hold, holder)| inherited_hold.lock_id == holder.hold.lock_id)
 }
 
 fn is_extended(frozen: &FrozenNow) -> bool {
@@ -204,9 +211,9 @@ fn drain(lokt: &Lokt, name: &LockName, args: &Args) -> Result<(Option<Drained>, 
         }
         said = true;
     };
-    let tell: Option<&mut dyn FnMut(&Waiting<'_>)> = if args.quiet { None } else { Some(&mut tell) };
-    let mut patience = Patience { timeout: waiting_time(true, args.timeout), alarm: Some(&mut inbox), tell };
-    let drained = lokt.drain(name, &mut patience)?;
+    let tell: Option<&mut dyn FnMut(&Waiting<'_>)> = if args.quiet.quiet { None } else { Some(&mut tell) };
+    let mut patience = WaitPolicy { timeout: waiting_time(true, args.timeout), alarm: Some(&mut inbox), tell };
+    let drained = lokt.freezes().drain(name, &mut patience)?;
     if live && said {
         say(CLEAR);
     }

@@ -5,29 +5,33 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::mem::ManuallyDrop;
 use std::process::Command;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use lokt::{
-    Guarded, Guarding, Habits, Hold, LockName, Lokt, NotRecorded, Notice, OnLost, Overtaken, PartKind, Patience, Said,
-    Terms, Timeout, Waiting, Warning, duration,
-};
+use lokt_core::decide::Terms;
+use lokt_core::duration;
+use lokt_core::guard::{OnLost, Warning};
+use lokt_core::hold::{Hold, PartKind};
+use lokt_core::name::LockName;
+use lokt_guard::{Finished, Notice, RunOptions};
+use lokt_named::{Guarded, Guarding, Lokt, Overtaken};
+use lokt_sys::signals::SignalQueue;
+use lokt_sys::wait_policy::{WaitPolicy, Waiting};
+use lokt_sys::warnings::WithWarnings;
 
 use super::deny;
 use super::parse::{asks_for_json, parsed};
-use super::runner::{Ran, Runner};
-use super::waiting::{Display, inbox, interrupted};
-use crate::args::{RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl, waiting_time};
+use super::runner::{Acquired, Guard, NotStarted, Runner, what_follows};
+use super::waiting::{Display, LockWait, inbox, interrupted};
+use crate::args::{CommandArg, QueueArgs, QuietArg, RootArg, lease_seconds, lock_name, parse_timeout, parse_ttl};
 use crate::context::Context;
-use crate::exit::Exit;
 use crate::report::{Failure, Format, Report, say};
 use crate::show::{age, clean, holder_line, owner_at, quoted};
 
 /// Run a command under a lock, and give the lock back when it ends
 #[derive(clap::Parser, Debug, PartialEq, Eq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(
     after_help = "The command gets LOKT_NAME, LOKT_LOCK_ID, LOKT_FENCING_TOKEN and LOKT_HOLDS in its environment. \
     Several names are taken all or none. The exit code is the command's."
@@ -39,21 +43,16 @@ pub(crate) struct Args {
     /// A lease, renewed while the command runs; without the guard's renewals it ends after this long (rounded up to seconds)
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
     ttl: Option<Duration>,
-    /// Wait in line for it, for at most 10 minutes
-    #[arg(long)]
-    wait: bool,
-    /// Wait in line for it, for at most this long; 0 tries once, `never` waits without a limit
-    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Timeout>,
+    #[command(flatten)]
+    queue: QueueArgs,
     /// What to do when the lock is lost while the command runs
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_lost: WhenLost,
     /// Exit with this code instead of 2 if the lock is unavailable; the default is `LOKT_EXIT_CONFLICT`
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
     conflict_exit_code: Option<u8>,
-    /// Say nothing but errors and warnings: a refusal is in the exit code
-    #[arg(short = 'q', long)]
-    quiet: bool,
+    #[command(flatten)]
+    quiet: QuietArg,
     /// Don't let the command inherit the lock: if the guard is killed, it is known by its pid alone
     #[arg(short = 'o', long = "close", conflicts_with = "until_all")]
     close: bool,
@@ -68,9 +67,8 @@ pub(crate) struct Args {
     log_command: bool,
     #[command(flatten)]
     root: RootArg,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    command: CommandArg,
 }
 
 /// `--on-lost`
@@ -114,22 +112,22 @@ pub(crate) fn dispatch(name: &'static str, words: &[OsString]) -> Report {
 fn quick(words: &[OsString]) -> Option<(Args, Format)> {
     let split = words.iter().position(|word| word == "--")?;
     let (ours, command) = (&words[..split], &words[split + 1..]);
-    let mut args = Args { command: command.to_vec(), ..Args::default() };
+    let mut args = Args { command: CommandArg { command: command.to_vec() }, ..Args::default() };
     let mut format = Format::Text;
     let mut words = ours.iter();
     while let Some(word) = words.next() {
         let word = word.to_str()?;
         // Given twice, a flag is an error that the full parser explains.
         match word {
-            "--wait" if !args.wait => args.wait = true,
+            "--wait" if !args.queue.wait => args.queue.wait = true,
             "-o" | "--close" if !args.close => args.close = true,
             "--until-all" if !args.until_all => args.until_all = true,
             "--log-command" if !args.log_command => args.log_command = true,
-            "-q" | "--quiet" if !args.quiet => args.quiet = true,
+            "-q" | "--quiet" if !args.quiet.quiet => args.quiet.quiet = true,
             "--json" if format == Format::Text => format = Format::Json,
             "--ttl" if args.ttl.is_none() => args.ttl = Some(parse_ttl(plain(words.next())?).ok()?),
-            "--timeout" if args.timeout.is_none() => {
-                args.timeout = Some(parse_timeout(plain(words.next())?).ok()?);
+            "--timeout" if args.queue.timeout.is_none() => {
+                args.queue.timeout = Some(parse_timeout(plain(words.next())?).ok()?);
             }
             "--root" if args.root.root.is_none() => {
                 args.root.root = Some(plain(words.next()).filter(|dir| !dir.is_empty())?.into());
@@ -139,7 +137,7 @@ fn quick(words: &[OsString]) -> Option<(Args, Format)> {
             _ => return None,
         }
     }
-    let odd = args.names.is_empty() || args.command.is_empty() || (args.close && args.until_all);
+    let odd = args.names.is_empty() || args.command.command.is_empty() || (args.close && args.until_all);
     (!odd).then_some((args, format))
 }
 
@@ -158,53 +156,88 @@ fn duration_after_wait(words: &[OsString]) -> Option<&str> {
 
 #[expect(clippy::unnecessary_wraps, reason = "as every command answers")]
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    Ok(Runner::run(args.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
+    let (quiet, conflict_exit_code) = (args.quiet.quiet, args.conflict_exit_code);
+    let runner = Runner { command: &args.command.command, quiet, conflict_exit_code, format };
+    Ok(runner.run_under(|| acquire(args, format)))
 }
 
-fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
+/// Locks that were acquired for a command.
+struct LockGuard<'a> {
+    args: &'a Args,
+    format: Format,
+    context: Context,
+    lokt: Lokt,
+    guarded: Guarded,
+    ttl_sec: Option<u64>,
+}
+
+fn acquire(args: &Args, format: Format) -> Result<Acquired<'_>, NotStarted> {
     let names: Vec<LockName> = args.names.iter().map(|name| lock_name(name)).collect::<Result<_, _>>()?;
     let context = Context::read(&args.root)?;
-    let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let lokt = context.create(args.quiet)?.running(&words, args.log_command);
+    let words: Vec<String> = args.command.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let lokt = context.create(args.quiet.quiet)?.running(&words, args.log_command);
     let mut inbox = inbox()?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
-    let mut display = Display::new(&lokt).quiet(args.quiet);
     // A caller that holds nothing is in no deadlock. Several names are acquired one after the other.
-    display.may_deadlock = context.holds.iter().next().is_some() || names.len() > 1;
+    let may_deadlock = context.holds.iter().next().is_some() || names.len() > 1;
+    let mut display = Display::new(LockWait::new(&lokt, may_deadlock), args.quiet.quiet);
     let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
-    let timeout = waiting_time(args.wait, args.timeout);
-    let mut patience = Patience { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
-    let Said { value, warnings } = lokt.guard(&names, &terms, &context.holds, &mut patience)?;
+    let timeout = args.queue.timeout();
+    let mut patience = WaitPolicy { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
+    let WithWarnings { value, warnings } = lokt.guard(&names, &terms, &context.holds, &mut patience)?;
     let shown = args.names.join(", ");
     display.end(&shown, matches!(value, Guarding::Granted(_)));
-    let guarded = match value {
-        Guarding::Granted(guarded) => *guarded,
-        Guarding::Denied { name, refusal } => {
-            let report = deny::report(&lokt, name.as_str(), &refusal, runner.format);
-            return Ok(Ran::NotStarted(report.warnings(warnings)));
+    drop(display);
+    let report = match value {
+        Guarding::Granted(guarded) => {
+            let guard = LockGuard { args, format, context, lokt, guarded: *guarded, ttl_sec: terms.ttl_sec };
+            return Ok(Acquired { guard: Box::new(guard), inbox, warnings });
         }
-        Guarding::Interrupted => {
-            let report = interrupted(&shown, inbox.ended_by().unwrap_or(0), runner.format);
-            return Ok(Ran::NotStarted(report.warnings(warnings)));
-        }
+        Guarding::Denied { name, refusal } => deny::report(&lokt, name.as_str(), &refusal, format),
+        Guarding::Interrupted => interrupted("lock", &shown, inbox.ended_by().unwrap_or(0), format),
     };
-    for warning in warnings {
-        say(&format!("warning: {}\n", clean(&warning)));
+    Err(NotStarted::Refused(report.warnings(warnings)))
+}
+
+impl Guard for LockGuard<'_> {
+    fn noun(&self) -> &'static str {
+        "lock"
     }
-    if !context.named_owner && !args.quiet {
-        say(&joined(&context, &lokt, &guarded));
+
+    fn run(
+        self: Box<Self>,
+        command: &mut Command,
+        inbox: &mut SignalQueue,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<io::Result<Finished>, NotStarted> {
+        let Self { args, format, context, lokt, guarded, ttl_sec } = *self;
+        // The process ends next, and closes all descriptors at once.
+        let lokt = ManuallyDrop::new(lokt);
+        if !context.named_owner && !args.quiet.quiet {
+            say(&joined(&context, &lokt, &guarded));
+        }
+        let on_lost = args.on_lost.into();
+        let options = RunOptions { on_lost, until_all: args.until_all, pass_pulse: !args.close };
+        let mut tell = |notice: &Notice<'_>| warn(warning(&lokt, notice, on_lost));
+        let finished = guarded.run(command, ttl_sec, options, inbox, &mut tell);
+        match finished.map_err(io::Error::downcast::<Overtaken>) {
+            Ok(finished) => Ok(Ok(finished)),
+            Err(Err(error)) => Ok(Err(error)),
+            // Another program took the lock away before the command was started.
+            Err(Ok(Overtaken::Failed(error))) => Err(error.into()),
+            Err(Ok(Overtaken::Refused { name, refusal })) => {
+                Err(NotStarted::Refused(deny::report(&lokt, name.as_str(), &refusal, format)))
+            }
+        }
     }
-    let ran = run_command(args, runner, &lokt, guarded, &mut inbox, terms.ttl_sec);
-    // The process ends here; the kernel closes a dozen descriptors faster than we do.
-    std::mem::forget((lokt, inbox));
-    ran
 }
 
 /// Without `LOKT_OWNER` everyone logged in as this user is one owner, whose `lokt lock` keeps no guard of theirs out.
 fn joined(context: &Context, lokt: &Lokt, guarded: &Guarded) -> String {
     let now = lokt.now().wall;
-    let nested =
-        |name: &LockName, hold: &Hold| context.holds.of(name).is_some_and(|badge| badge.lock_id == hold.lock_id);
+    let nested = |name: &LockName, hold: &Hold| {
+        context.holds.of(name).is_some_and(|inherited_hold| inherited_hold.lock_id == hold.lock_id)
+    };
     let beside = guarded.holds().iter().filter(|(name, hold)| hold.has(PartKind::Owner) && !nested(name, hold));
     let note = |(name, hold): &(LockName, Hold)| {
         let (name, who, since) = (quoted(name.as_str()), owner_at(hold), age(hold.began(), now));
@@ -213,84 +246,6 @@ fn joined(context: &Context, lokt: &Lokt, guarded: &Guarded) -> String {
         )
     };
     beside.map(note).collect()
-}
-
-fn run_command(
-    args: &Args,
-    runner: &Runner,
-    lokt: &Lokt,
-    guarded: Guarded,
-    inbox: &mut lokt::Inbox,
-    ttl_sec: Option<u64>,
-) -> Result<Ran, Failure> {
-    let (program, rest) = args.command.split_first().expect("the parser wants a command");
-    let on_lost = args.on_lost.into();
-    let habits = Habits { on_lost, until_all: args.until_all, pass_pulse: !args.close };
-    let mut speaker = Speaker::default();
-    let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(lokt, notice, on_lost)));
-    let finished = guarded.run(Command::new(program).args(rest), ttl_sec, habits, inbox, &mut tell);
-    let finished = match finished.map_err(io::Error::downcast::<Overtaken>) {
-        Ok(finished) => Ok(finished),
-        Err(Err(error)) => Err(error),
-        // Another program took the lock away before the command was started.
-        Err(Ok(Overtaken::Failed(error))) => return Err(error.into()),
-        Err(Ok(Overtaken::Refused { name, refusal })) => {
-            return Ok(Ran::NotStarted(deny::report(lokt, name.as_str(), &refusal, runner.format)));
-        }
-    };
-    runner.ran(finished, inbox, &args.command, "lock")
-}
-
-/// Says things while the command runs.
-#[derive(Default)]
-pub(super) struct Speaker {
-    last: String,
-}
-
-impl Speaker {
-    pub(super) fn say(&mut self, text: String) {
-        // A renewal that keeps failing fails several times a lease; once is enough.
-        if text != self.last {
-            say(&text);
-            self.last = text;
-        }
-    }
-}
-
-/// What a lost lock, claim or lease means to the command that runs under it.
-pub(super) fn what_follows(stops: bool, on_lost: OnLost) -> &'static str {
-    match (stops, on_lost) {
-        (true, _) => "; the command is being stopped",
-        (false, OnLost::Fail) => "; the command goes on, and its success will be exit code 79",
-        (false, _) => "; the command goes on",
-    }
-}
-
-/// The command could not be started. `what` is what it was to run under.
-pub(super) fn cant_run(command: &[OsString], error: &io::Error, what: &str) -> Failure {
-    let path = &command[0];
-    let program = clean(&path.to_string_lossy());
-    if let Some(unrecorded) = error.get_ref().and_then(|source| source.downcast_ref::<NotRecorded>()) {
-        return Failure::io(format!("{program} was not run: {unrecorded}"), None)
-            .hint(format!("the {what} was given back; a command runs only if others can tell that it does"));
-    }
-    match error.kind() {
-        io::ErrorKind::NotFound if path.to_string_lossy().contains('/') && Path::new(path).exists() => {
-            let message = format!("can't run {program}: the interpreter in its first line was not found");
-            Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", message)
-                .hint(format!("correct its first line, or run it by its interpreter; the {what} was given back"))
-        }
-        io::ErrorKind::NotFound => {
-            Failure::new(Exit::NoCommand, "E_NO_COMMAND", format!("command not found: {program}"))
-                .hint(format!("the {what} was given back; the command is run directly, not by a shell"))
-        }
-        _ => {
-            let advice = lokt::too_many_open(error)
-                .unwrap_or_else(|| "a script needs a first line like #!/bin/sh, or run it as `sh SCRIPT`".to_owned());
-            Failure::new(Exit::NotExecutable, "E_NOT_EXECUTABLE", format!("can't run {program}: {error}"))
-                .hint(format!("the {what} was given back; {advice}"))
-        }
-    }
 }
 
 fn warning(lokt: &Lokt, notice: &Notice<'_>, on_lost: OnLost) -> String {

@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
-use lokt::time::{plus_seconds, show_wall_seconds};
-use lokt::{Broken, Grant, Granted, Hold, LockName, Lokt, Part, Patience, Said, Terms, Timeout, Waiting, duration};
+use lokt_core::decide::{Broken, Terms};
+use lokt_core::duration;
+use lokt_core::hold::{Hold, Part};
+use lokt_core::name::LockName;
+use lokt_core::time::{plus_seconds, show_wall_seconds};
+use lokt_named::{Grant, Granted, Lokt};
+use lokt_sys::wait_policy::{WaitPolicy, Waiting};
+use lokt_sys::warnings::WithWarnings;
 use serde::Serialize;
 
 use super::deny;
-use super::waiting::{Display, inbox, interrupted};
-use crate::args::{RootArg, lease_seconds, lock_name, parse_pid, parse_timeout, parse_ttl, waiting_time};
+use super::waiting::{Display, LockWait, inbox, interrupted};
+use crate::args::{QueueArgs, QuietArg, RootArg, lease_seconds, lock_name, parse_pid, parse_ttl};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::report::{Failure, Format, Report};
@@ -25,18 +31,13 @@ pub(crate) struct Args {
     /// End it when this process ends
     #[arg(long, value_name = "PID", value_parser = parse_pid, allow_negative_numbers = true)]
     bind: Option<i64>,
-    /// Wait in line for it, for at most 10 minutes
-    #[arg(long)]
-    wait: bool,
-    /// Wait in line for it, for at most this long; 0 tries once, `never` waits without a limit
-    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Timeout>,
+    #[command(flatten)]
+    queue: QueueArgs,
     /// Say why; shown to everyone who is refused
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Say nothing but errors and warnings: a refusal is in the exit code
-    #[arg(short = 'q', long)]
-    quiet: bool,
+    #[command(flatten)]
+    quiet: QuietArg,
     #[command(flatten)]
     root: RootArg,
 }
@@ -60,27 +61,27 @@ struct Acquired<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    Ok(answer(args, format)?.quiet(args.quiet, format))
+    Ok(answer(args, format)?.quiet(args.quiet.quiet, format))
 }
 
 fn answer(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = lock_name(&args.name)?;
     let context = Context::read(&args.root)?;
-    let lokt = context.create(args.quiet)?;
+    let lokt = context.create(args.quiet.quiet)?;
     let terms = Terms { ttl_sec: lease_seconds(args.ttl), reason: args.reason.clone() };
-    let said = match waiting_time(args.wait, args.timeout) {
-        timeout if timeout.is_once() => ask(args, &lokt, &name, terms, &context, &mut Patience::none())?,
+    let said = match args.queue.timeout() {
+        timeout if timeout.is_once() => ask(args, &lokt, &name, terms, &context, &mut WaitPolicy::none())?,
         timeout => {
             let mut inbox = inbox()?;
-            let mut display = Display::new(&lokt).quiet(args.quiet);
-            display.may_deadlock = context.holds.iter().next().is_some();
+            let may_deadlock = context.holds.iter().next().is_some();
+            let mut display = Display::new(LockWait::new(&lokt, may_deadlock), args.quiet.quiet);
             let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
-            let mut patience = Patience { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
+            let mut patience = WaitPolicy { timeout, alarm: Some(&mut inbox), tell: Some(&mut tell) };
             let said = ask(args, &lokt, &name, terms, &context, &mut patience)?;
             let got = matches!(said.value, Grant::Granted(_));
             display.end(name.as_str(), got);
             if let (Grant::Interrupted, Some(signal)) = (&said.value, inbox.ended_by()) {
-                return Ok(interrupted(name.as_str(), signal, format));
+                return Ok(interrupted("lock", name.as_str(), signal, format));
             }
             said
         }
@@ -103,7 +104,7 @@ fn answer(args: &Args, format: Format) -> Result<Report, Failure> {
                 .then_some(true),
             owner: &hold.owner,
             lock_id: hold.lock_id.as_str(),
-            fencing_token: hold.token.map(lokt::Fence::get),
+            fencing_token: hold.token.map(lokt_core::hold::Fence::get),
             expires_at: hold.expires_at.map(show_wall_seconds),
             ttl_sec: Some(hold.ttl_sec).filter(|ttl| *ttl > 0),
         }),
@@ -120,8 +121,8 @@ fn ask(
     name: &LockName,
     terms: Terms,
     context: &Context,
-    patience: &mut Patience<'_>,
-) -> Result<Said<Grant>, Failure> {
+    patience: &mut WaitPolicy<'_>,
+) -> Result<WithWarnings<Grant>, Failure> {
     Ok(match args.bind {
         Some(pid) => lokt.bind_in_line(name, terms, pid, &context.holds, patience)?,
         None => lokt.take_in_line(name, terms, &context.holds, patience)?,

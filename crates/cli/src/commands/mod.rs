@@ -6,6 +6,7 @@
 
 mod audit;
 mod audit_table;
+mod checkup;
 mod claim;
 mod complete;
 mod completions;

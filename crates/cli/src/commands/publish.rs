@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lokt::Publishing;
+use lokt_named::Publishing;
 use serde::Serialize;
 
 use super::deny;

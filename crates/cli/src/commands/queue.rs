@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use lokt::time::{parse_wall, show_wall_seconds};
-use lokt::{Denial, Entry, EntryState, Holder, Lokt, Waiter};
+use lokt_core::denial::{Denial, Holder};
+use lokt_core::time::{parse_wall, show_wall_seconds};
+use lokt_named::{Entry, EntryState, Lokt, Waiter};
 use serde::Serialize;
 
 use crate::args::{RootArg, lock_name};
@@ -59,11 +60,11 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let report = Report::new(Exit::Done);
     let lokt = Context::read(&args.root)?.open()?;
     let (entry, line) = match &lokt {
-        Some(lokt) => (lokt.entry(&name)?, lokt.queue(&name)?),
+        Some(lokt) => (lokt.inspect().entry(&name)?, lokt.inspect().queue(&name)?),
         None => (None, Vec::new()),
     };
     let held = entry.as_ref().is_some_and(Entry::is_live);
-    let frozen = lokt.as_ref().and_then(|lokt| lokt.frozen(&name));
+    let frozen = lokt.as_ref().and_then(|lokt| lokt.freezes().frozen(&name));
     Ok(match (format, lokt) {
         (Format::Json, lokt) => report.json(&Queue {
             name: name.as_str(),

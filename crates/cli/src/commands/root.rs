@@ -1,6 +1,6 @@
 //! `lokt root`: where, and how it was found.
 
-use lokt::{RootMethod, RootState};
+use lokt_named::{RootMethod, RootState};
 use serde::Serialize;
 
 use crate::args::RootArg;

@@ -5,9 +5,15 @@ use std::io::stdout;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lokt::sys::terminal::Size;
-use lokt::time::show_wall_seconds;
-use lokt::{Entry, EntryState, Holder, Liveness, LockName, Lokt, PartKind, Pruned, Said, duration};
+use lokt_core::denial::Holder;
+use lokt_core::duration;
+use lokt_core::hold::PartKind;
+use lokt_core::liveness::Liveness;
+use lokt_core::name::LockName;
+use lokt_core::time::show_wall_seconds;
+use lokt_named::{Entry, EntryState, Lokt, Pruned};
+use lokt_sys::terminal::Size;
+use lokt_sys::warnings::WithWarnings;
 use serde::Serialize;
 
 use super::{deny, status_table, watch};
@@ -137,7 +143,7 @@ fn missing(name: &LockName, frozen: bool, format: Format) -> Report {
 
 fn one(lokt: &Lokt, name: &LockName, prune: bool, format: Format) -> Result<Report, Failure> {
     if prune {
-        let Said { value, warnings } = lokt.prune(name)?;
+        let WithWarnings { value, warnings } = lokt.prune(name)?;
         if !value.locks.is_empty() {
             let report = Report::new(Exit::Done).warnings(warnings);
             return Ok(match format {
@@ -147,9 +153,9 @@ fn one(lokt: &Lokt, name: &LockName, prune: bool, format: Format) -> Result<Repo
         }
     }
     let now = lokt.now().wall;
-    let Some(entry) = lokt.entry(name)? else {
+    let Some(entry) = lokt.inspect().entry(name)? else {
         // The list shows freezes too; here only the way to them.
-        let frozen = lokt.outlook(name).is_ok_and(|outlook| outlook.frozen.is_some());
+        let frozen = lokt.inspect().outlook(name).is_ok_and(|outlook| outlook.frozen.is_some());
         return Ok(missing(name, frozen, format));
     };
     match &entry.state {
@@ -157,7 +163,11 @@ fn one(lokt: &Lokt, name: &LockName, prune: bool, format: Format) -> Result<Repo
             let report = Report::new(Exit::Done);
             Ok(match format {
                 Format::Json => {
-                    let freeze = lokt.frozen(name).map(|freeze| FreezeMembers::of_any(freeze, now)).unwrap_or_default();
+                    let freeze = lokt
+                        .freezes()
+                        .frozen(name)
+                        .map(|freeze| FreezeMembers::of_any(freeze, now))
+                        .unwrap_or_default();
                     report.json(&Held { status: status(lokt, &entry, holder, now), freeze })
                 }
                 Format::Text => report.text(detail(lokt, &entry, holder, now)),
@@ -189,7 +199,7 @@ fn pruned_json(pruned: &Pruned) -> PrunedJson<'_> {
 fn all(lokt: &Lokt, prune: bool, format: Format) -> Result<Report, Failure> {
     let mut report = Report::new(Exit::Done);
     if prune {
-        let Said { value, warnings } = lokt.prune_all()?;
+        let WithWarnings { value, warnings } = lokt.prune_all()?;
         let mut lines: Vec<String> = value.locks.iter().map(|name| format!("pruned: {name} (expired)")).collect();
         lines.extend(value.freezes.iter().map(|name| format!("pruned: {name} (expired freeze)")));
         lines.extend(value.kept.iter().map(|name| format!("kept: {name} (expired, but its process runs)")));
@@ -205,7 +215,7 @@ fn all(lokt: &Lokt, prune: bool, format: Format) -> Result<Report, Failure> {
     }
     let now = lokt.now().wall;
     Ok(match format {
-        Format::Json => report.json(&lokt.map_entries(|entry| json_of(lokt, &entry, now))?),
+        Format::Json => report.json(&lokt.inspect().map_entries(|entry| json_of(lokt, &entry, now))?),
         Format::Text => report.text(list(lokt, now)?),
     })
 }
@@ -213,11 +223,11 @@ fn all(lokt: &Lokt, prune: bool, format: Format) -> Result<Report, Failure> {
 /// All of it as text: a table for people, rows for scripts.
 fn list(lokt: &Lokt, now: Timestamp) -> Result<String, Failure> {
     let text = if let Some(Size { columns, .. }) = Size::of(stdout()) {
-        let rows = lokt.map_entries(|entry| status_table::row(&entry, now))?;
+        let rows = lokt.inspect().map_entries(|entry| status_table::row(&entry, now))?;
         let lines = if rows.is_empty() { Vec::new() } else { status_table::lines(&rows, columns) };
         lines.into_iter().map(|line| line + "\n").collect()
     } else {
-        lokt.map_entries(|entry| row(&entry, now))?.concat()
+        lokt.inspect().map_entries(|entry| row(&entry, now))?.concat()
     };
     Ok(if text.is_empty() { "no locks\n".to_owned() } else { text })
 }
@@ -272,15 +282,15 @@ fn status(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> Status
         age_sec: seconds_since(hold.acquired, now),
         expired: holder.elapsed.is_expired(),
         // The command that froze a name has exited, whichever program it was.
-        pid_status: if entry.is_freeze { "none" } else { lokt.pid_status(hold) },
+        pid_status: if entry.is_freeze { "none" } else { lokt.inspect().pid_status(hold) },
         freeze: entry.is_freeze.then_some(true),
         live: entry.is_live(),
         held_sec: seconds_since(hold.began(), now),
         held_since: hold.began().map(show_wall_seconds),
         remaining_sec: remaining.map(seconds),
         lock_id: text(hold.lock_id.as_str()),
-        fencing_token: hold.token.map(lokt::Fence::get),
-        parts: lokt::living_parts(holder).into_iter().map(PartKind::as_str).collect(),
+        fencing_token: hold.token.map(lokt_core::hold::Fence::get),
+        parts: lokt_named::living_parts(holder).into_iter().map(PartKind::as_str).collect(),
         liveness: holder.liveness.as_str(),
         waiters: entry.waiters,
         reason: reason(hold).map(ToOwned::to_owned),
@@ -390,7 +400,7 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
     }
     line("host", &clean(&hold.host));
     if hold.has(PartKind::Process) {
-        line("pid", &format!("{} ({})", hold.pid, lokt.pid_status(hold)));
+        line("pid", &format!("{} ({})", hold.pid, lokt.inspect().pid_status(hold)));
     }
     line("age", &age(hold.acquired, now));
     if let Some(began) = hold.began() {
@@ -410,7 +420,7 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
         (None, false) => match holder.left_ms() {
             // An old record, or one whose other part has ended: the record doesn't say it, but it does end.
             Some(left_ms) => {
-                let end = lokt::time::plus_millis(now, left_ms);
+                let end = lokt_core::time::plus_millis(now, left_ms);
                 let left = duration::show_seconds(seconds(left_ms));
                 line("expires", &format!("{} (in {left})", show_wall_seconds(end)));
             }
@@ -430,7 +440,7 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
     if let Some(token) = hold.token {
         line("token", &token.to_string());
     }
-    let parts: Vec<&str> = lokt::living_parts(holder).into_iter().map(PartKind::as_str).collect();
+    let parts: Vec<&str> = lokt_named::living_parts(holder).into_iter().map(PartKind::as_str).collect();
     if !parts.is_empty() {
         line("held by", &parts.join(" and "));
     }
@@ -446,7 +456,7 @@ fn detail(lokt: &Lokt, entry: &Entry, holder: &Holder, now: Timestamp) -> String
     if let Some(reason) = reason(hold) {
         line("reason", &clean(reason));
     }
-    match LockName::new(&entry.name).ok().and_then(|name| lokt.frozen(&name)) {
+    match LockName::new(&entry.name).ok().and_then(|name| lokt.freezes().frozen(&name)) {
         Some(Ok(freeze)) => {
             let end = freeze.elapsed.left_ms().map_or_else(|| "unfreeze".to_owned(), |left_ms| at_and_in(left_ms, now));
             line("frozen", &format!("by {}, until {end}", owner_at(&freeze.hold)));

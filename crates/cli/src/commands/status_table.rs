@@ -1,8 +1,10 @@
 //! `lokt status` on a terminal: the same entries as a table that fits.
 
 use jiff::Timestamp;
-use lokt::time::millis_between;
-use lokt::{Entry, EntryState, Holder, Liveness};
+use lokt_core::denial::Holder;
+use lokt_core::liveness::Liveness;
+use lokt_core::time::millis_between;
+use lokt_named::{Entry, EntryState};
 
 use super::status::{damage, ends_with_process};
 use crate::show::{ago, clean, owner_at, reason, renews, rough, seconds, seconds_since};

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::torture::{Ordeal, Orders, Tidings, Torture, work};
-use lokt::{Inbox, Percentiles, duration};
+use lokt_core::duration;
+use lokt_sys::signals::SignalQueue;
+use lokt_torture::history::Percentiles;
+use lokt_torture::{Ordeal, Orders, Tidings, Torture, work};
 use serde::Serialize;
 
 use super::torture_text;
 use crate::exit::Exit;
+use crate::machine;
 use crate::progress::Progress;
 use crate::report::{Failure, Format, Report};
 
@@ -126,7 +128,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         Some(seed) => seed,
         None => random_seed().map_err(|error| Failure::io(format!("get random bits: {error}"), None))?,
     };
-    let mut inbox = Inbox::open().map_err(|error| Failure::io(format!("listen to signals: {error}"), None))?;
+    let mut inbox = SignalQueue::open().map_err(|error| Failure::io(format!("listen to signals: {error}"), None))?;
     let torture = Torture {
         dir: &args.dir,
         also: args.also.as_deref(),
@@ -155,7 +157,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 
 /// Short enough to be typed.
 fn random_seed() -> std::io::Result<u64> {
-    Ok(u64::try_from(Linux.random()? >> 96).unwrap_or(0))
+    Ok(u64::try_from(machine::random()? >> 96).unwrap_or(0))
 }
 
 fn exit(ordeal: &Ordeal, ended_by: Option<i32>) -> Exit {
@@ -178,7 +180,7 @@ fn answer<'a>(args: &Args, told: &torture_text::Told<'a>) -> Answer<'a> {
     let ordeal = told.ordeal;
     let (figures, broken) = (ordeal.figures(), &ordeal.broken);
     let findings = ordeal.file_system.check.findings.iter();
-    let warnings = findings.filter(|finding| finding.status != lokt::doctor::Status::Ok);
+    let warnings = findings.filter(|finding| finding.status() != lokt_named::doctor::Status::Ok);
     Answer {
         status: match () {
             () if broken.count() > 0 => "broken",
@@ -224,9 +226,9 @@ fn answer<'a>(args: &Args, told: &torture_text::Told<'a>) -> Answer<'a> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use lokt::doctor::FileSystem;
-    use lokt::torture::Ordeal;
-    use lokt_core::history::{Deed, Entry};
+    use lokt_named::doctor::FileSystem;
+    use lokt_torture::Ordeal;
+    use lokt_torture::history::{Deed, Entry};
 
     use super::{Args, answer, exit, parse_procs, parse_seconds, torture_text};
     use crate::exit::Exit;

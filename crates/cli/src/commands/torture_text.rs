@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use lokt::Percentiles;
-use lokt::doctor::Status;
-use lokt::torture::Ordeal;
+use lokt_named::doctor::Status;
+use lokt_torture::Ordeal;
+use lokt_torture::history::Percentiles;
 
 use crate::show::{clean, count};
 
@@ -111,7 +111,7 @@ impl fmt::Display for Told<'_> {
 impl Told<'_> {
     fn advice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let system = &self.ordeal.file_system;
-        for finding in system.check.findings.iter().filter(|finding| finding.status != Status::Ok) {
+        for finding in system.check.findings.iter().filter(|finding| finding.status() != Status::Ok) {
             writeln!(f, "  {}", clean(&finding.message))?;
             if let Some(hint) = &finding.hint {
                 writeln!(f, "  hint: {hint}")?;

@@ -1,6 +1,7 @@
 //! `lokt unfreeze`: locks can be had again.
 
-use lokt::{Cause, End};
+use lokt_core::decide::Cause;
+use lokt_named::End;
 use serde::Serialize;
 
 use super::deny;
@@ -51,7 +52,7 @@ fn attempt(args: &Args, format: Format) -> Result<Report, Failure> {
         let failure = Failure::new(Exit::Missing, "E_NOT_FOUND", message);
         return Err(failure.hint("`lokt status` lists what is frozen"));
     };
-    let said = lokt.unfreeze(&name, args.force)?;
+    let said = lokt.freezes().unfreeze(&name, args.force)?;
     let ended = match said.value {
         End::Ended(ended) => ended,
         End::Denied(refused) => {

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use lokt::{Breaking, Cause, Condition, End, Ended, LockId, LockName, Lokt};
+use lokt_core::decide::{Breaking, Cause};
+use lokt_core::hold::LockId;
+use lokt_core::name::LockName;
+use lokt_named::{Condition, End, Ended, Lokt};
 use serde::Serialize;
 
 use super::deny;
@@ -152,7 +155,7 @@ fn released(root: &Path, lokt: &Lokt, name: &LockName, ended: &Ended, format: Fo
             part,
             owner: before.map(|hold| hold.owner.as_str()),
             lock_id: before.map(|hold| hold.lock_id.as_str()).filter(|id| !id.is_empty()),
-            fencing_token: before.and_then(|hold| hold.token).map(lokt::Fence::get),
+            fencing_token: before.and_then(|hold| hold.token).map(lokt_core::hold::Fence::get),
             still_guarded: ended.remains.is_some(),
             aside: ended.aside.as_deref(),
         });
@@ -160,7 +163,7 @@ fn released(root: &Path, lokt: &Lokt, name: &LockName, ended: &Ended, format: Fo
     let mut report = report.text(format!("released lock {}\n", quoted(name.as_str())));
     if let (Some(before), "force-break" | "stale-break") = (before, event) {
         report = report.note(format!("note: it was held by {}{}", owner_at(before), pid_of(before)));
-        if before.pulse.is_some() && lokt.pid_status(before) == "alive" {
+        if before.pulse.is_some() && lokt.inspect().pid_status(before) == "alive" {
             report = report.note(format!("warning: its guard, process {}, runs on without the lock", before.pid));
         }
     }

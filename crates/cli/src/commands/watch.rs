@@ -7,10 +7,11 @@ use std::io::{self, stdout};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::sys::terminal::{Keys, Size, in_foreground, suspend};
-use lokt::time::show_wall_seconds;
-use lokt::{Entry, EntryState, Inbox, LockName, Lokt, Watch, Woken};
+use lokt_core::name::LockName;
+use lokt_core::time::show_wall_seconds;
+use lokt_named::{Entry, EntryState, Lokt, Watch, Woken};
+use lokt_sys::signals::SignalQueue;
+use lokt_sys::terminal::{Keys, Size, in_foreground, suspend};
 use serde::Serialize;
 
 use super::status::{Row, json_of, row};
@@ -18,6 +19,7 @@ use super::waiting::inbox;
 use super::watch_frame::{Frame, frame};
 use crate::context::{self, Context};
 use crate::exit::Exit;
+use crate::machine;
 use crate::report::{Failure, Format, Report, answer, answer_unless};
 use crate::show::{clean_json, quoted};
 
@@ -70,7 +72,7 @@ pub(super) fn run(
 
 /// On a clock that nobody sets.
 fn now() -> Duration {
-    Duration::from_millis(Linux.now().monotonic_ms)
+    Duration::from_millis(machine::now().monotonic_ms)
 }
 
 /// Ctrl-C and SIGTERM are how one ends it; other signals are accidents.
@@ -93,8 +95,8 @@ impl Seen<'_> {
     fn entries(&self) -> Result<Vec<Entry>, Failure> {
         Ok(match (self.lokt, self.name) {
             (None, _) => Vec::new(),
-            (Some(lokt), None) => lokt.map_entries(|entry| entry)?,
-            (Some(lokt), Some(name)) => lokt.entry(name)?.into_iter().chain(freeze(lokt, name)).collect(),
+            (Some(lokt), None) => lokt.inspect().map_entries(|entry| entry)?,
+            (Some(lokt), Some(name)) => lokt.inspect().entry(name)?.into_iter().chain(freeze(lokt, name)).collect(),
         })
     }
 
@@ -106,7 +108,7 @@ impl Seen<'_> {
 
 /// The freeze over a name, as an entry.
 fn freeze(lokt: &Lokt, name: &LockName) -> Option<Entry> {
-    let state = match lokt.outlook(name).ok()?.frozen? {
+    let state = match lokt.inspect().outlook(name).ok()?.frozen? {
         Ok(freeze) => EntryState::Held(freeze),
         Err(why) => EntryState::Corrupt(why),
     };
@@ -138,7 +140,7 @@ enum View {
 
 impl View {
     /// Looks and shows. False: a signal came meanwhile.
-    fn show(&mut self, seen: &Seen<'_>, inbox: &mut Inbox) -> Result<bool, Trouble> {
+    fn show(&mut self, seen: &Seen<'_>, inbox: &mut SignalQueue) -> Result<bool, Trouble> {
         let entries = seen.entries().map_err(Trouble::Look)?;
         let text = match self {
             Self::Screen(_) => {
@@ -149,7 +151,7 @@ impl View {
                     lokt: seen.lokt,
                     entries: &entries,
                     nothing: &seen.nothing(),
-                    now: Linux.now().wall,
+                    now: machine::now().wall,
                     size,
                 })
             }
@@ -169,7 +171,7 @@ impl View {
     }
 
     /// Waits for something that is worth another look, for at most `pause`.
-    fn rest(&mut self, watch: &Watch, pause: Duration, inbox: &mut Inbox) -> Result<Next, Failure> {
+    fn rest(&mut self, watch: &Watch, pause: Duration, inbox: &mut SignalQueue) -> Result<Next, Failure> {
         let mut inputs = vec![inbox.as_fd()];
         if let Self::Screen(Screen { keys: Some(keys), deaf: false }) = &*self {
             inputs.push(keys.as_fd());
@@ -199,7 +201,7 @@ fn lasting(seen: &Seen<'_>, entries: &[Entry], format: Format) -> String {
 }
 
 fn json_rows(seen: &Seen<'_>, entries: &[Entry]) -> Vec<Row> {
-    let now = Linux.now().wall;
+    let now = machine::now().wall;
     seen.lokt.map(|lokt| entries.iter().map(|entry| json_of(lokt, entry, now)).collect()).unwrap_or_default()
 }
 
@@ -210,7 +212,7 @@ struct Snapshot {
 }
 
 fn snapshot(seen: &Seen<'_>, entries: &[Entry], format: Format, is_first: bool) -> String {
-    let now = Linux.now().wall;
+    let now = machine::now().wall;
     let ts = show_wall_seconds(now);
     if format == Format::Json {
         let snapshot = Snapshot { ts, locks: json_rows(seen, entries) };

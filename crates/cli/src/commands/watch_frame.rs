@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use lokt::sys::terminal::Size;
-use lokt::time::{parse_wall, show_wall_seconds};
-use lokt::{Entry, Event, LockName, Lokt};
+use lokt_core::audit::Event;
+use lokt_core::name::LockName;
+use lokt_core::time::{parse_wall, show_wall_seconds};
+use lokt_named::{Entry, Lokt};
+use lokt_sys::terminal::Size;
 
 use super::status_table;
 use crate::show::{ago, clean, seconds_since};
@@ -48,7 +50,8 @@ pub(super) fn frame(frame: &Frame<'_>) -> String {
     let mut lines = vec![title(frame), width::cut(&counts(frame.entries), columns), String::new()];
     lines.extend(locks(frame, rows.saturating_sub(HEAD_LINES)));
     let room = rows.saturating_sub(lines.len() + EVENT_HEAD_LINES).min(EVENTS_MAX);
-    let events = frame.lokt.filter(|_| room > 0).map(|lokt| lokt.last_events(frame.name, room)).unwrap_or_default();
+    let events =
+        frame.lokt.filter(|_| room > 0).map(|lokt| lokt.inspect().last_events(frame.name, room)).unwrap_or_default();
     if !events.is_empty() {
         let events: Vec<Row> = events.iter().map(|event| event_row(event, frame.now)).collect();
         lines.push(String::new());

@@ -11,6 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 use super::page::{Deed, Part, Step};
+use super::programs::program;
 use super::transcript::{Place, agrees, visible};
 use super::{LOKT, chmod, put};
 
@@ -90,8 +91,12 @@ impl Desk {
                 Deed::Run => self.run(step),
                 Deed::Write { path } => {
                     let path = self.project().join(path);
-                    put(&path, &step.text);
-                    chmod(&path, if step.text.starts_with("#!") { 0o755 } else { 0o644 });
+                    if step.text.starts_with("#!") {
+                        program(&path, &step.text);
+                    } else {
+                        put(&path, &step.text);
+                        chmod(&path, 0o644);
+                    }
                 }
                 Deed::Skip { .. } => {}
             }
@@ -176,13 +181,22 @@ impl Seat {
         self.running = Some(command);
     }
 
+    /// Where the part of the screen begins that nothing was compared with. A line is compared as soon as its text is there; its end
+    /// may come later.
+    fn unseen(&self, screen: &str) -> usize {
+        let (seen, rest) = screen.split_at(self.compared);
+        let is_whole = seen.is_empty() || seen.ends_with(['\n', END]);
+        let end = ["\r\n", "\n"].into_iter().find(|end| !is_whole && rest.starts_with(end));
+        self.compared + end.map_or(0, str::len)
+    }
+
     /// The running command has shown this much by now, or will soon.
     fn shows(&mut self, place: &Place, line: usize, expected: &[String]) {
         let Some(command) = self.running.clone() else { panic!("{place}:{line}: a command runs") };
         let mut shown = String::new();
         let agreed = wait_until(PATIENCE, || {
             let screen = self.terminal.screen();
-            shown = visible(&screen[self.compared..]);
+            shown = visible(&screen[self.unseen(&screen)..]);
             let agreed = agrees(expected, &shown, place);
             if agreed {
                 self.compared = screen.len();
@@ -201,8 +215,9 @@ impl Seat {
         let mut shown = None;
         wait_until(PATIENCE, || {
             let screen = self.terminal.screen();
-            let end = screen[self.compared..].find(END).map(|end| self.compared + end);
-            shown = end.map(|end| visible(&screen[self.compared..end]));
+            let unseen = self.unseen(&screen);
+            let end = screen[unseen..].find(END).map(|end| unseen + end);
+            shown = end.map(|end| visible(&screen[unseen..end]));
             self.compared = end.map_or(self.compared, |end| end + END.len_utf8());
             end.is_some()
         });

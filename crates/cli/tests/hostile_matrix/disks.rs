@@ -77,6 +77,7 @@ fn in_trouble(scene: &Scene, call: &Call, json: bool, trouble: &Trouble) -> Said
 
 #[test]
 fn a_disk_that_says_no_is_an_error_that_says_where_and_why() {
+    lokt_testkit::need!(root);
     let healthy = held();
     let all = calls::all();
     let answers: Vec<i32> = all.iter().map(|call| healthy.copy().run(call, false).code).collect();
@@ -111,6 +112,7 @@ fn a_disk_that_says_no_is_an_error_that_says_where_and_why() {
 
 #[test]
 fn a_lock_can_be_given_back_where_nothing_can_be_written() {
+    lokt_testkit::need!(root);
     let healthy = held();
     let unlocks: Vec<Call> = calls::all().into_iter().filter(|call| call.words("x", false)[0] == "unlock").collect();
     for trouble in &TROUBLES[1..] {

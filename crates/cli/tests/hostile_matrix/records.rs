@@ -232,11 +232,13 @@ fn meet_all(all: &[Odd], place: Place) {
 
 #[test]
 fn a_lock_that_is_no_file_is_held_named_and_kept() {
+    lokt_testkit::need!(root);
     meet_all(&no_files(), Place::Locks);
 }
 
 #[test]
 fn a_freeze_that_is_no_file_counts_and_is_kept() {
+    lokt_testkit::need!(root);
     meet_all(&no_files(), Place::Freezes);
 }
 

@@ -102,6 +102,7 @@ impl Late {
 
 #[test]
 fn check_21_36_40_whoever_is_stopped_at_any_moment_takes_nothing_from_the_thief() {
+    lokt_testkit::need!("strace");
     let mut cases = Vec::new();
     for late in &LATE {
         let calls = late.calls();

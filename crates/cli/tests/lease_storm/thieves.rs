@@ -104,6 +104,7 @@ fn check_24_the_same_beside_an_old_temp_file_and_a_busy_doctor() {
 
 #[test]
 fn check_24_the_same_where_flock_does_nothing() {
+    lokt_testkit::need!("strace");
     one_thief_wins(40, Flock::NotForLeases, |_, _| {});
     one_thief_wins(20, Flock::Nowhere, |_, _| {});
 }

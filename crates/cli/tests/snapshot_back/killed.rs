@@ -56,15 +56,18 @@ fn is_killed_everywhere(isolation: Isolation) {
 
 #[test]
 fn killed_anywhere_it_leaves_the_old_tree_or_the_new_one() {
+    lokt_testkit::need!("strace");
     is_killed_everywhere(Isolation::Exclusive);
 }
 
 #[test]
 fn killed_anywhere_around_a_lock_root_it_leaves_the_old_tree_or_the_new_one_to_the_next_holder() {
+    lokt_testkit::need!("strace");
     is_killed_everywhere(Isolation::Rooted);
 }
 
 #[test]
 fn killed_anywhere_in_a_shared_worktree_it_leaves_the_old_tree_or_the_new_one() {
+    lokt_testkit::need!("strace");
     is_killed_everywhere(Isolation::Shared);
 }

@@ -45,11 +45,13 @@ fn is_stopped_after(isolation: Isolation, call: &Call) -> bool {
 
 #[test]
 fn whoever_was_stopped_swaps_nothing_under_the_thief() {
+    lokt_testkit::need!("strace");
     is_stopped_everywhere(Isolation::Exclusive);
 }
 
 #[test]
 fn whoever_was_stopped_around_a_lock_root_moves_nothing_under_the_thief() {
+    lokt_testkit::need!("strace");
     is_stopped_everywhere(Isolation::Rooted);
 }
 

@@ -124,6 +124,7 @@ const RUN: &str = "snapshot gc run --keep-last 1";
 
 #[test]
 fn gc_that_was_killed_at_any_call_is_finished_by_the_next() {
+    lokt_testkit::need!("strace");
     let (rehearsal, _) = three();
     let args = rehearsal.args("a", RUN);
     let (ended, calls) = with_paths(&rehearsal.place, "a", &as_words(&args));

@@ -120,6 +120,7 @@ fn near_the_commit(store: &Store) -> Vec<Call> {
 
 #[test]
 fn check_49_killed_at_each_call_of_its_commit_a_snapshot_is_whole_or_not_there() {
+    lokt_testkit::need!("strace");
     let stores = [Store::new(FILES, None), Store::new(FILES, None)];
     // The first one copies; those that are killed find everything as it was.
     for store in &stores {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lokt_core::history::{Deed, Entry};
+use lokt_torture::history::{Deed, Entry};
 
 /// So many entries for one sentence: those that are nearest to its moments.
 const AROUND: usize = 50;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use lokt_core::history::Deed;
 use lokt_testkit::scribe::{Scribe, now_ns};
 use lokt_testkit::swarm::{pause, wait_until};
+use lokt_torture::history::Deed;
 use rustix::process::Signal;
 
 use crate::traffic::{LOAD, Traffic, What, locked, part};

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use lokt_core::history::{Deed, Entry, judge};
 use lokt_testkit::dice::Dice;
 use lokt_testkit::guarding::{Relative, family};
 use lokt_testkit::scribe::{self, Scribe};
 use lokt_testkit::swarm::{now_ms, pause, wait_until};
+use lokt_torture::history::{Deed, Entry, judge};
 use rustix::process::Signal;
 
 use crate::ends::{self, Ended, REFUSED, Whose};

@@ -11,9 +11,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use lokt_core::history::{Deed, Entry};
 use lokt_testkit::guarding::{Relative, family};
 use lokt_testkit::swarm::{put, wait_until};
+use lokt_torture::history::{Deed, Entry};
 use rustix::process::Signal;
 
 use crate::ours::ours;

@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use lokt_core::history::{Deed, Entry, Percentiles, figures, judge};
+use lokt_torture::history::{Deed, Entry, Percentiles, figures, judge};
 
 use crate::peers::{self, Peer};
 use crate::validate::{Check, SENTENCES_MAX, per_scope, plain};
@@ -18,7 +18,7 @@ pub(crate) fn say(text: &str) {
 
 /// How to do it again.
 pub(crate) fn again(dir: &Path, seconds: u64, seed: u64) -> String {
-    let program = "cargo test -p lokt-cli --features long --test torture --";
+    let program = "cargo test -p lokt-cli --test torture --";
     let disks = disks(dir);
     let dir = dir.display();
     let mut text = format!(

@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 
 use super::take::{carried, new_part, refresh, settle};
-use super::{Breaking, Cause, Condition, Decision, Facts, Grip, Policy, Slot, Terms, commit};
+use super::{Breaking, Cause, Condition, Decision, Facts, HoldKey, Policy, Slot, Terms, commit};
 use crate::denial::{Denial, Staleness};
-use crate::hold::{Fence, Hold, Identity, PartKind, Parts};
+use crate::hold::{Fence, Hold, Identity, PartKind};
 
-pub(super) fn renew(grip: &Grip, facts: Facts<'_>, me: &Identity) -> Decision {
+pub(super) fn renew(grip: &HoldKey, facts: Facts<'_>, me: &Identity) -> Decision {
     let hold = match gripped(grip, &facts) {
         Ok(hold) => hold,
         Err(denial) => return Decision::Deny(denial),
@@ -19,12 +19,11 @@ pub(super) fn renew(grip: &Grip, facts: Facts<'_>, me: &Identity) -> Decision {
     let owner = if facts.lives(PartKind::Owner) { carried(hold, PartKind::Owner, facts, hold) } else { None };
     let process = Some(new_part(PartKind::Process, part.ttl_sec, facts.now, me, hold));
     let mut next = hold.clone();
-    next.parts = Some(Parts { process, owner, edited: false });
-    settle(&mut next, facts.now, me);
+    settle(&mut next, process, owner, facts.now);
     commit(Some(next), Cause::Renew)
 }
 
-pub(super) fn release(grip: &Grip, facts: Facts<'_>, me: &Identity) -> Decision {
+pub(super) fn release(grip: &HoldKey, facts: Facts<'_>) -> Decision {
     let hold = match gripped(grip, &facts) {
         Ok(hold) => hold,
         Err(denial) => return Decision::Deny(denial),
@@ -33,15 +32,14 @@ pub(super) fn release(grip: &Grip, facts: Facts<'_>, me: &Identity) -> Decision 
     let next = owner.map(|owner| {
         let mut next = hold.clone();
         next.pulse = None;
-        next.parts = Some(Parts { process: None, owner: Some(owner), edited: false });
-        settle(&mut next, facts.now, me);
+        settle(&mut next, None, Some(owner), facts.now);
         next
     });
     commit(next, Cause::Release(PartKind::Process))
 }
 
 /// The stored hold, if it is the one in the caller's hand.
-fn gripped<'a>(grip: &Grip, facts: &Facts<'a>) -> Result<&'a Hold, Denial> {
+fn gripped<'a>(grip: &HoldKey, facts: &Facts<'a>) -> Result<&'a Hold, Denial> {
     match facts.slot {
         Slot::Held(hold) if hold.lock_id == grip.lock_id && hold.token == grip.token && hold.pulse == grip.pulse => {
             Ok(hold)
@@ -97,7 +95,7 @@ pub(super) fn unlock(
         (Breaking::No, Slot::Held(hold)) if hold.owner == me.owner => {
             let holder = facts.holder(hold);
             if policy.ends_late || holder.lives() {
-                end_owned(hold, facts, me)
+                end_owned(hold, facts)
             } else {
                 Decision::Deny(Denial::Over(Box::new(holder)))
             }
@@ -109,10 +107,10 @@ pub(super) fn unlock(
 pub(super) fn unlock_for(owner: &str, facts: Facts<'_>, me: &Identity) -> Decision {
     match facts.slot {
         Slot::Held(hold) if hold.owner != owner => Decision::Deny(Denial::NotYours(Box::new(facts.holder(hold)))),
-        Slot::Held(hold) => match end_owned(hold, facts, me) {
+        Slot::Held(hold) => match end_owned(hold, facts) {
             // Ending somebody else's hold is a break, and is remembered as one.
-            Decision::Commit { next, broken, .. } if owner != me.owner => {
-                Decision::Commit { next, cause: Cause::ForceBreak, broken }
+            Decision::Commit { next, token, broken, .. } if owner != me.owner => {
+                Decision::Commit { next, token, cause: Cause::ForceBreak, broken }
             }
             decision => decision,
         },
@@ -121,13 +119,12 @@ pub(super) fn unlock_for(owner: &str, facts: Facts<'_>, me: &Identity) -> Decisi
 }
 
 /// Ends what an unlock may end: the owner part, or a hold that no guard is behind.
-fn end_owned(hold: &Hold, facts: Facts<'_>, me: &Identity) -> Decision {
+fn end_owned(hold: &Hold, facts: Facts<'_>) -> Decision {
     let process_lives = facts.lives(PartKind::Process);
     if facts.lives(PartKind::Owner) && process_lives {
         let mut next = hold.clone();
         let process = carried(hold, PartKind::Process, facts, hold);
-        next.parts = Some(Parts { process, owner: None, edited: false });
-        settle(&mut next, facts.now, me);
+        settle(&mut next, process, None, facts.now);
         return commit(Some(next), Cause::Release(PartKind::Owner));
     }
     // A guard is known by its pulse. A bound process has none: its owner may end it. So may the owner of another program's record,

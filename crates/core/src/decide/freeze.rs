@@ -5,9 +5,9 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 
 use super::take::{frozen, new_part, owner_hold, settle, sign};
-use super::{Broken, Cause, Decision, Facts, Freeze, Slot, Terms, commit};
+use super::{Broken, Cause, Decision, Facts, Freeze, Slot, Terms, Token, commit};
 use crate::denial::{Denial, Staleness};
-use crate::hold::{Hold, Identity, PartKind, Parts};
+use crate::hold::{Hold, Identity, PartKind};
 
 pub(super) fn freeze(terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision {
     // One that an old program keeps among the locks.
@@ -25,8 +25,8 @@ pub(super) fn freeze(terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision
         // Who froze it meant it, for how long nobody can tell.
         Slot::Corrupt(_) | Slot::BeingWritten => return frozen(Freeze::Unreadable),
     };
-    let next = Hold { token: None, ..owner_hold(terms, &facts, me) };
-    Decision::Commit { next: Some(Box::new(next)), cause: Cause::Freeze, broken }
+    let next = Some(Box::new(owner_hold(terms, &facts, me)));
+    Decision::Commit { next, token: Token::Keep, cause: Cause::Freeze, broken }
 }
 
 /// The owner's freeze gets a new end, counted from now.
@@ -40,8 +40,7 @@ fn extend(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decisi
     next.held_since = hold.began().or(Some(facts.now.wall));
     next.reason = terms.reason.clone().or(next.reason);
     let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
-    next.parts = Some(Parts { process: None, owner, edited: false });
-    settle(&mut next, facts.now, me);
+    settle(&mut next, None, owner, facts.now);
     commit(Some(next), Cause::Freeze)
 }
 

@@ -62,8 +62,6 @@ pub struct Facts<'a> {
     pub frozen: Option<Freeze<'a>>,
     /// Who is ahead.
     pub line: Line,
-    /// The token that a new hold would get.
-    pub next_token: Fence,
     /// The identity that a new hold would get.
     pub fresh_id: &'a LockId,
     /// Now.
@@ -81,7 +79,7 @@ pub struct Terms {
 
 /// Proof of being the process of a certain hold: all of it must match what is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grip {
+pub struct HoldKey {
     /// The hold.
     pub lock_id: LockId,
     /// Its token.
@@ -93,19 +91,19 @@ pub struct Grip {
 
 /// A process that holds: a guard with its pulse, or the process of `lock --bind`, which has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bearer {
+pub struct ProcessHolder {
     /// The process that must live.
     pub process: ProcessRef,
-    /// Its pulse; a bound process has none.
-    pub pulse: Option<PulseRef>,
+    /// A guard has a pulse, which the store fills in; a bound process has none.
+    pub has_pulse: bool,
     /// The hold of this name that the caller says it runs inside of.
-    pub inside: Option<Badge>,
+    pub inside: Option<InheritedHold>,
 }
 
 /// What a guarded command knows of the hold that it runs under. Lock id and token must be the stored ones: the owner part of a hold can
 /// keep its lock id alive when the guard has long been overtaken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Badge {
+pub struct InheritedHold {
     /// The hold.
     pub lock_id: LockId,
     /// Its token.
@@ -158,11 +156,11 @@ pub enum Intent {
     /// `lokt lease steal`: an owner part in place of a hold that is over, whoever's it was. What is free isn't taken over.
     TakeOver(Terms),
     /// `lokt guard`, `lokt lock --bind`: a process part.
-    Guard(Terms, Bearer),
+    Guard(Terms, ProcessHolder),
     /// A guard's renewal.
-    Renew(Grip),
+    Renew(HoldKey),
     /// A guard's end.
-    Release(Grip),
+    Release(HoldKey),
     /// `lokt claim extend`: one's own live hold gets a new end, counted from now.
     Extend {
         /// Its new lease in whole seconds.
@@ -221,13 +219,24 @@ pub enum Broken {
     Corrupt,
 }
 
+/// The token of a hold that is to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Token {
+    /// The hold keeps what it has; a freeze has none.
+    Keep,
+    /// The hold gets a new token. It has none until the store fills it in.
+    Draw,
+}
+
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// Store this (`None`: store nothing), if what is stored is still what was judged.
     Commit {
-        /// The hold to store.
+        /// The hold to store. Its name, a drawn token and the pulse of a guard are for the store to fill in.
         next: Option<Box<Hold>>,
+        /// Which token it gets.
+        token: Token,
         /// What that means.
         cause: Cause,
         /// What it breaks first.
@@ -237,6 +246,26 @@ pub enum Decision {
     Inside,
     /// No.
     Deny(Denial),
+}
+
+impl Decision {
+    /// Fills in `drawn` as the token of the hold to store, if that gets a new one.
+    #[must_use]
+    pub fn with_token(mut self, drawn: Fence) -> Self {
+        if let Self::Commit { next: Some(next), token: Token::Draw, .. } = &mut self {
+            next.token = Some(drawn);
+        }
+        self
+    }
+
+    /// Fills in the pulse of the guard that asked.
+    #[must_use]
+    pub fn with_pulse(mut self, pulse: PulseRef) -> Self {
+        if let Self::Commit { next: Some(next), .. } = &mut self {
+            next.pulse = Some(pulse);
+        }
+        self
+    }
 }
 
 /// What the same owner's `lock` does about a hold of its own.
@@ -278,7 +307,7 @@ pub fn decide(intent: &Intent, facts: Facts<'_>, me: &Identity, policy: &Policy)
         Intent::TakeOver(terms) => take::take_over(terms, facts, me, *policy),
         Intent::Guard(terms, bearer) => take::guard(terms, bearer, facts, me, *policy),
         Intent::Renew(grip) => end::renew(grip, facts, me),
-        Intent::Release(grip) => end::release(grip, facts, me),
+        Intent::Release(grip) => end::release(grip, facts),
         Intent::Extend { ttl_sec, token } => end::extend(*ttl_sec, *token, facts, me, *policy),
         Intent::Unlock(breaking, condition) => end::unlock(*breaking, condition, facts, me, *policy),
         Intent::UnlockFor(owner) => end::unlock_for(owner, facts, me),
@@ -305,8 +334,9 @@ impl Facts<'_> {
     }
 }
 
+/// Stores `next` with the token that it has.
 fn commit(next: Option<Hold>, cause: Cause) -> Decision {
-    Decision::Commit { next: next.map(Box::new), cause, broken: None }
+    Decision::Commit { next: next.map(Box::new), token: Token::Keep, cause, broken: None }
 }
 
 fn held(facts: &Facts<'_>, hold: &Hold) -> Decision {

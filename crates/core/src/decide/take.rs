@@ -2,18 +2,20 @@
 
 use alloc::boxed::Box;
 
-use super::{Again, Badge, Bearer, Broken, Cause, Decision, Facts, Freeze, Policy, Slot, Terms, commit, held};
+use super::{
+    Again, Broken, Cause, Decision, Facts, Freeze, InheritedHold, Policy, ProcessHolder, Slot, Terms, Token, held,
+};
 use crate::denial::Denial;
 use crate::hold::{Hold, Identity, Part, PartKind, Parts, RECORD_VERSION, lease_of};
 use crate::liveness::Liveness;
-use crate::time::{Elapsed, Lease, Moment, millis_between, plus_millis, plus_seconds, same_clocks};
+use crate::time::{Elapsed, Lease, Moment, millis_between, plus_millis, plus_seconds, same_clocks, wall_lease};
 
 pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
-    let Slot::Held(hold) = facts.slot else { return grant(facts, me, None, |facts| owner_hold(terms, facts, me)) };
+    let Slot::Held(hold) = facts.slot else { return grant(facts, None, |facts| owner_hold(terms, facts, me)) };
     let same_owner = hold.owner == me.owner;
     if !facts.lives(PartKind::Process) && !facts.lives(PartKind::Owner) {
         let revived = (same_owner && policy.again == Again::Revives).then_some(hold);
-        return grant(facts, me, revived, |facts| owner_hold(terms, facts, me));
+        return grant(facts, revived, |facts| owner_hold(terms, facts, me));
     }
     if !same_owner || policy.again == Again::Never {
         return held(&facts, hold);
@@ -32,7 +34,7 @@ pub(super) fn refresh(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identit
     }
     let process = if guard_stays { carried(hold, PartKind::Process, facts, &next) } else { None };
     let owner = Some(new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &next));
-    next.parts = Some(Parts { process, owner, edited: false });
+    settle(&mut next, process, owner, facts.now);
     goes_on(hold, next, terms, facts, me, policy)
 }
 
@@ -44,22 +46,36 @@ pub(super) fn take_over(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: 
     lock(terms, facts, me, Policy { again: Again::Never, ..policy })
 }
 
-pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
+pub(super) fn guard(
+    terms: &Terms,
+    bearer: &ProcessHolder,
+    facts: Facts<'_>,
+    me: &Identity,
+    policy: Policy,
+) -> Decision {
     let Slot::Held(hold) = facts.slot else {
-        return grant(facts, me, None, |facts| process_hold(terms, bearer, facts, me));
+        return grant(facts, None, |facts| process_hold(terms, bearer, facts, me));
     };
     let process_lives = facts.lives(PartKind::Process);
     let owner_lives = facts.lives(PartKind::Owner);
     // A guard that lives may still renew a lease that is over. What outlived a hold that is gone has no inside to be in: it would run
     // beside whoever takes the name next.
     let is_over = !process_lives && !owner_lives && (facts.liveness == Liveness::Gone || !hold.has(PartKind::Process));
-    let is_pulse = |badge: &Badge| badge.pulse.is_some() && badge.pulse == hold.pulse.map(|pulse| pulse.number);
-    let opens = |badge: &Badge| badge.lock_id == hold.lock_id && badge.token == hold.token && is_pulse(badge);
-    if bearer.inside.as_ref().is_some_and(|badge| !is_over && !badge.lock_id.is_empty() && opens(badge)) {
+    let is_pulse = |inherited_hold: &InheritedHold| {
+        inherited_hold.pulse.is_some() && inherited_hold.pulse == hold.pulse.map(|pulse| pulse.number)
+    };
+    let opens = |inherited_hold: &InheritedHold| {
+        inherited_hold.lock_id == hold.lock_id && inherited_hold.token == hold.token && is_pulse(inherited_hold)
+    };
+    if bearer
+        .inside
+        .as_ref()
+        .is_some_and(|inherited_hold| !is_over && !inherited_hold.lock_id.is_empty() && opens(inherited_hold))
+    {
         return Decision::Inside;
     }
     if !process_lives && !owner_lives {
-        return grant(facts, me, None, |facts| process_hold(terms, bearer, facts, me));
+        return grant(facts, None, |facts| process_hold(terms, bearer, facts, me));
     }
     if hold.owner != me.owner || (process_lives && !is_same_binding(hold, bearer, &facts, me)) {
         return held(&facts, hold);
@@ -73,22 +89,22 @@ pub(super) fn guard(terms: &Terms, bearer: &Bearer, facts: Facts<'_>, me: &Ident
     bear(&mut next, bearer);
     let owner = if owner_lives { carried(hold, PartKind::Owner, facts, &next) } else { None };
     let process = Some(new_part(PartKind::Process, terms.ttl_sec, facts.now, me, &next));
-    next.parts = Some(Parts { process, owner, edited: false });
+    settle(&mut next, process, owner, facts.now);
     goes_on(hold, next, terms, facts, me, policy)
 }
 
-/// `hold` goes on as `next`, whose parts and process are set: the same hold, since the same time, and the same token if nobody can
+/// `hold` goes on as `next`, whose parts and process are settled: the same hold, since the same time, and the same token if nobody can
 /// have overtaken it.
 fn goes_on(hold: &Hold, mut next: Hold, terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
-    next.token = hold.token.filter(|_| !is_overtaken(hold, &facts, me, policy)).or(Some(facts.next_token));
+    next.token = hold.token.filter(|_| !is_overtaken(hold, &facts, me, policy));
+    let token = if next.token.is_some() { Token::Keep } else { Token::Draw };
     // A hold of an old program may lack what tells it from others.
     if next.lock_id.is_empty() {
         next.lock_id.clone_from(facts.fresh_id);
     }
     next.held_since = hold.began().or(Some(facts.now.wall));
     next.reason = terms.reason.clone().or(next.reason);
-    settle(&mut next, facts.now, me);
-    commit(Some(next), Cause::Renew)
+    Decision::Commit { next: Some(Box::new(next)), token, cause: Cause::Renew, broken: None }
 }
 
 /// May somebody have acted on the end of this hold, although it lives? Then it goes on under a new token.
@@ -104,9 +120,9 @@ fn is_overtaken(hold: &Hold, facts: &Facts<'_>, me: &Identity, policy: Policy) -
 }
 
 /// `lock --bind` again for the same process: a refresh. A guard never is the same: two terminals of one user exclude each other.
-fn is_same_binding(hold: &Hold, bearer: &Bearer, facts: &Facts<'_>, me: &Identity) -> bool {
+fn is_same_binding(hold: &Hold, bearer: &ProcessHolder, facts: &Facts<'_>, me: &Identity) -> bool {
     hold.pulse.is_none()
-        && bearer.pulse.is_none()
+        && !bearer.has_pulse
         && !hold.is_foreign()
         && facts.liveness == Liveness::Alive
         && hold.boot_id.is_some()
@@ -118,7 +134,7 @@ fn is_same_binding(hold: &Hold, bearer: &Bearer, facts: &Facts<'_>, me: &Identit
 
 /// A new hold, if nothing but a stale one is in the way. `revived` is one's own stale hold: it keeps its lock id and gets a new token,
 /// because a token names one life of a hold, and somebody may have acted on its end.
-fn grant(facts: Facts<'_>, me: &Identity, revived: Option<&Hold>, make: impl Fn(&Facts<'_>) -> Hold) -> Decision {
+fn grant(facts: Facts<'_>, revived: Option<&Hold>, make: impl Fn(&Facts<'_>) -> Hold) -> Decision {
     let broken = match facts.slot {
         Slot::BeingWritten => return Decision::Deny(Denial::BeingWritten),
         Slot::Newer(version) => return Decision::Deny(Denial::Newer { version }),
@@ -133,17 +149,17 @@ fn grant(facts: Facts<'_>, me: &Identity, revived: Option<&Hold>, make: impl Fn(
         return Decision::Deny(Denial::Queued { ahead: facts.line.ahead });
     }
     let mut next = make(&facts);
+    let (mut cause, mut broken) = (Cause::Acquire, broken);
     if let Some(old) = revived {
+        (cause, broken) = (Cause::Renew, None);
         // Old records have no lock id to keep.
         if !old.lock_id.is_empty() {
             next.lock_id.clone_from(&old.lock_id);
         }
         next.extra.clone_from(&old.extra);
         next.reason = next.reason.or_else(|| old.reason.clone());
-        settle(&mut next, facts.now, me);
-        return commit(Some(next), Cause::Renew);
     }
-    Decision::Commit { next: Some(Box::new(next)), cause: Cause::Acquire, broken }
+    Decision::Commit { next: Some(Box::new(next)), token: Token::Draw, cause, broken }
 }
 
 pub(super) fn frozen(freeze: Freeze<'_>) -> Decision {
@@ -156,17 +172,15 @@ pub(super) fn frozen(freeze: Freeze<'_>) -> Decision {
 pub(super) fn owner_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
     let mut hold = new_hold(terms, facts, me);
     let part = new_part(PartKind::Owner, terms.ttl_sec, facts.now, me, &hold);
-    hold.parts = Some(Parts { process: None, owner: Some(part), edited: false });
-    settle(&mut hold, facts.now, me);
+    settle(&mut hold, None, Some(part), facts.now);
     hold
 }
 
-fn process_hold(terms: &Terms, bearer: &Bearer, facts: &Facts<'_>, me: &Identity) -> Hold {
+fn process_hold(terms: &Terms, bearer: &ProcessHolder, facts: &Facts<'_>, me: &Identity) -> Hold {
     let mut hold = new_hold(terms, facts, me);
     bear(&mut hold, bearer);
     let part = new_part(PartKind::Process, terms.ttl_sec, facts.now, me, &hold);
-    hold.parts = Some(Parts { process: Some(part), owner: None, edited: false });
-    settle(&mut hold, facts.now, me);
+    settle(&mut hold, Some(part), None, facts.now);
     hold
 }
 
@@ -175,7 +189,6 @@ fn new_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
         // The shell knows the name; a decision is the same for all of them.
         lock_id: facts.fresh_id.clone(),
         owner: me.owner.clone(),
-        token: Some(facts.next_token),
         held_since: Some(facts.now.wall),
         reason: terms.reason.clone(),
         ..Hold::blank()
@@ -195,67 +208,90 @@ pub(super) fn sign(hold: &mut Hold, me: &Identity) {
     hold.fs = me.fs;
 }
 
-/// Makes `bearer` the process of a hold.
-fn bear(hold: &mut Hold, bearer: &Bearer) {
+/// Makes `bearer` the process of a hold. The pulse of the process before it ends here.
+fn bear(hold: &mut Hold, bearer: &ProcessHolder) {
     hold.pid = bearer.process.pid;
     hold.pid_start = bearer.process.start;
-    hold.pulse = bearer.pulse;
+    hold.pulse = None;
+}
+
+/// A part that is to be stored, and how its lease stands at this write.
+pub(super) struct Timed {
+    part: Part,
+    lease: Lease,
 }
 
 /// A part of `next` that begins now. Its clock reading is kept only if the record says that it is of this boot: the record's boot is
 /// that of the process it names, which may run on another machine.
-pub(super) fn new_part(kind: PartKind, ttl_sec: Option<u64>, now: Moment, me: &Identity, next: &Hold) -> Part {
+pub(super) fn new_part(kind: PartKind, ttl_sec: Option<u64>, now: Moment, me: &Identity, next: &Hold) -> Timed {
     let clock_ms = match kind {
         PartKind::Process => now.monotonic_ms,
         PartKind::Owner => now.boottime_ms,
     };
-    Part { since: now.wall, ttl_sec: lease_of(ttl_sec), clock_ms: same_clocks(next, me).then_some(clock_ms) }
+    begun(lease_of(ttl_sec), same_clocks(next, me).then_some(clock_ms), now)
+}
+
+/// A part that begins now. By the wall clock it ends at the end of time at the latest.
+fn begun(ttl_sec: Option<u64>, clock_ms: Option<u64>, now: Moment) -> Timed {
+    let lease = match (ttl_sec, clock_ms) {
+        (None, _) => Lease::Endless,
+        (Some(ttl_sec), Some(_)) => Lease::Left(ttl_sec.saturating_mul(1000)),
+        (Some(ttl_sec), None) => wall_lease(plus_seconds(now.wall, ttl_sec), &now),
+    };
+    Timed { part: Part { since: now.wall, ttl_sec, clock_ms }, lease }
 }
 
 /// The part of `hold` that a writer doesn't change, as it must stand in `next`. What is of another boot than `next` says, or was
 /// edited, is carried on by the wall clock.
-pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold) -> Option<Part> {
+pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold) -> Option<Timed> {
+    let lease = facts.elapsed.part(kind);
     let Some(parts) = hold.parts.as_ref() else {
-        return (kind == PartKind::Process).then(|| foreign_part(hold, facts));
+        return (kind == PartKind::Process).then(|| foreign_part(hold, lease, facts.now));
     };
     let part = match kind {
         PartKind::Process => parts.process.as_ref(),
         PartKind::Owner => parts.owner.as_ref(),
     }?;
     if parts.edited {
-        let ttl_sec = match facts.elapsed.part(kind) {
-            // At least a second: zero would read as no end.
-            Lease::Left(ms) => Some(ms.div_ceil(1000).max(1)),
-            _ => None,
-        };
-        return Some(Part { since: facts.now.wall, ttl_sec, clock_ms: None });
+        return Some(begun(left_sec(lease), None, facts.now));
     }
     let clock_ms = part.clock_ms.filter(|_| hold.boot_id == next.boot_id);
-    Some(Part { clock_ms, ..part.clone() })
+    Some(Timed { part: Part { clock_ms, ..part.clone() }, lease })
 }
 
 /// The process part that a record without parts is.
-fn foreign_part(hold: &Hold, facts: Facts<'_>) -> Part {
-    let whole = hold.acquired.zip(u64::try_from(hold.ttl_sec).ok().and_then(|ttl_sec| lease_of(Some(ttl_sec))));
-    match (facts.elapsed.process, whole) {
-        (Lease::Left(_), Some((since, ttl_sec)))
-            if hold.expires_at.is_none_or(|end| end == plus_seconds(since, ttl_sec)) =>
-        {
-            Part { since, ttl_sec: Some(ttl_sec), clock_ms: None }
+fn foreign_part(hold: &Hold, lease: Lease, now: Moment) -> Timed {
+    let stated = hold.acquired.zip(u64::try_from(hold.ttl_sec).ok().and_then(|ttl_sec| lease_of(Some(ttl_sec))));
+    match (left_sec(lease), stated) {
+        (Some(_), Some((since, ttl_sec))) if hold.expires_at.is_none_or(|end| end == plus_seconds(since, ttl_sec)) => {
+            Timed { part: Part { since, ttl_sec: Some(ttl_sec), clock_ms: None }, lease }
         }
-        // At least a second: zero would read as no end.
-        (Lease::Left(ms), _) => Part { since: facts.now.wall, ttl_sec: Some(ms.div_ceil(1000).max(1)), clock_ms: None },
-        _ => Part { since: hold.acquired.unwrap_or(facts.now.wall), ttl_sec: None, clock_ms: None },
+        (Some(left_sec), _) => begun(Some(left_sec), None, now),
+        (None, _) => {
+            let since = hold.acquired.unwrap_or(now.wall);
+            Timed { part: Part { since, ttl_sec: None, clock_ms: None }, lease: Lease::Endless }
+        }
     }
 }
 
-/// Makes the top level say what the parts say: our version, this write's time, and the end of whichever part ends last. A reader that
-/// knows nothing of parts sees one hold with the right end.
-pub(super) fn settle(hold: &mut Hold, now: Moment, me: &Identity) {
+/// What is left of a lease in whole seconds, at least one: zero would read as no end.
+fn left_sec(lease: Lease) -> Option<u64> {
+    match lease {
+        Lease::Left(ms) => Some(ms.div_ceil(1000).max(1)),
+        _ => None,
+    }
+}
+
+/// Gives a hold its parts, and makes the top level say what they say: our version, this write's time, and the end of whichever
+/// part ends last. A reader that knows nothing of parts sees one hold with the right end.
+pub(super) fn settle(hold: &mut Hold, process: Option<Timed>, owner: Option<Timed>, now: Moment) {
+    let lease = |timed: &Option<Timed>| timed.as_ref().map_or(Lease::Absent, |timed| timed.lease);
+    let left_ms = Elapsed { process: lease(&process), owner: lease(&owner) }.left_ms();
+    let part = |timed: Option<Timed>| timed.map(|timed| timed.part);
+    hold.parts = Some(Parts { process: part(process), owner: part(owner), edited: false });
     hold.version = RECORD_VERSION;
     hold.acquired = Some(now.wall);
-    let elapsed = Elapsed::of(hold, &now, me);
-    match elapsed.left_ms() {
+    match left_ms {
         None => {
             hold.ttl_sec = 0;
             hold.expires_at = None;

@@ -59,7 +59,7 @@ pub enum Event {
     Renewed {
         /// Of which hold.
         hold: usize,
-        /// When it began: the new lease may have begun then.
+        /// When the renewal that counts was sent, as its answer says: the new lease may have begun then.
         began_ms: u64,
         /// What came of it.
         outcome: Outcome,
@@ -135,7 +135,7 @@ pub enum Warning {
     },
     /// We were told to end while waiting for what the command left behind: it keeps the lock.
     LeftBehind,
-    /// The lock is as it should be, something beside it isn't: its line in the audit log. Said by the shell; the machine doesn't know.
+    /// The lock is as it should be, something beside it isn't: its line in the audit log. Reported by the shell; the machine doesn't know.
     Beside {
         /// Of which hold.
         hold: usize,
@@ -169,11 +169,13 @@ pub enum Action {
 
 /// How a guard is asked to behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Manners {
+pub struct GuardConfig {
     /// The lease of every hold, in seconds; `None` needs no renewal.
     pub ttl_sec: Option<u64>,
     /// What to do about a lost lock.
     pub on_lost: OnLost,
     /// The lock is kept until everything that the command left behind has ended.
     pub until_all: bool,
+    /// The time between looks at the record; `None` if a loss is reported without being asked for.
+    pub look_ms: Option<u64>,
 }

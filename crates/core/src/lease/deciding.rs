@@ -5,10 +5,10 @@ use alloc::string::String;
 use super::evidence::Verdict;
 use super::record::{Record, owner_of};
 use crate::decide::{
-    Breaking, Broken, Cause, Condition, Decision, Facts, Grip, Intent, Line, Policy, Slot, Terms, decide,
+    Breaking, Broken, Cause, Condition, Decision, Facts, HoldKey, Intent, Line, Policy, Slot, Terms, decide,
 };
 use crate::denial::Denial;
-use crate::hold::{Fence, Identity, LockId, PartKind};
+use crate::hold::{Identity, LockId, PartKind};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Moment};
 
@@ -84,14 +84,7 @@ pub enum Answer {
 }
 
 /// Decides.
-pub fn ask(
-    ask: Ask<'_>,
-    stored: Stored<'_>,
-    next_token: Fence,
-    fresh_id: &LockId,
-    now: Moment,
-    me: &Identity,
-) -> Answer {
+pub fn ask(ask: Ask<'_>, stored: Stored<'_>, fresh_id: &LockId, now: Moment, me: &Identity) -> Answer {
     let hold = match stored {
         Stored::Held(record, _) => Some(record.hold()),
         Stored::Free | Stored::Unreadable { .. } => None,
@@ -107,7 +100,7 @@ pub fn ask(
         Stored::Held(_, verdict) => (verdict.liveness, verdict.elapsed),
         _ => (Liveness::Unknown, Elapsed::NOTHING),
     };
-    let facts = Facts { slot, liveness, elapsed, frozen: None, line: Line::default(), next_token, fresh_id, now };
+    let facts = Facts { slot, liveness, elapsed, frozen: None, line: Line::default(), fresh_id, now };
     let asker = Identity { owner: ask.owner(me), ..me.clone() };
     answer(match ask {
         Ask::Acquire { .. } => decide(&Intent::Lock(Terms::default()), facts, &asker, &Policy::LEASES),
@@ -145,9 +138,9 @@ fn release(facts: Facts<'_>, asker: &Identity) -> Decision {
     }
 }
 
-fn process_grip(slot: Slot<'_>) -> Option<Grip> {
+fn process_grip(slot: Slot<'_>) -> Option<HoldKey> {
     let Slot::Held(hold) = slot else { return None };
-    let grip = || Grip { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };
+    let grip = || HoldKey { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };
     hold.has(PartKind::Process).then(grip)
 }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value, json};
 
 use super::json::text;
-use crate::snapshot::id::SnapshotId;
+use crate::snapshot_id::SnapshotId;
 
 /// No name in a directory is longer.
 const FILE_NAME_BYTES_MAX: usize = 255;

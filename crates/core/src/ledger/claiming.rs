@@ -19,7 +19,7 @@ use super::proof::{NODE_BYTES_MAX, Proof, Workflow, is_canonical_id};
 use super::seq::{Seq, Style};
 use crate::decide::{Breaking, Cause, Condition, Decision, Facts, Intent, Line, Policy, Slot, Terms, decide};
 use crate::denial::Denial;
-use crate::hold::{Fence, Hold, Identity, LockId};
+use crate::hold::{Hold, Identity, LockId};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Moment, show_wall};
 
@@ -69,7 +69,7 @@ pub fn check_node(style: Style, node: &str) -> Result<(), BadNode> {
 
 /// What is known when somebody asks.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct ClaimFacts<'a> {
     /// Which events to write.
     pub style: Style,
     /// Who has what.
@@ -127,7 +127,12 @@ pub struct Swept {
 
 /// Claims the first of `nodes` that can be had. If none can, says why of each. `only_new`: a live claim of the same owner is another
 /// process's, and no reason to go on with it.
-pub fn take(scene: Scene<'_>, nodes: &[String], ttl_sec: u64, only_new: bool) -> Result<Taken, Vec<(String, Refused)>> {
+pub fn take(
+    scene: ClaimFacts<'_>,
+    nodes: &[String],
+    ttl_sec: u64,
+    only_new: bool,
+) -> Result<Taken, Vec<(String, Refused)>> {
     let mut why = Vec::new();
     for node in nodes {
         match scene.take(node, ttl_sec, only_new) {
@@ -139,7 +144,7 @@ pub fn take(scene: Scene<'_>, nodes: &[String], ttl_sec: u64, only_new: bool) ->
 }
 
 /// Gives a claim a new end.
-pub fn extend(scene: Scene<'_>, node: &str, ttl_sec: u64, token: Option<Seq>) -> Result<Taken, Refused> {
+pub fn extend(scene: ClaimFacts<'_>, node: &str, ttl_sec: u64, token: Option<Seq>) -> Result<Taken, Refused> {
     scene.exists(node)?;
     let claim = scene.table.claim(node);
     let intent = Intent::Extend { ttl_sec, token: token.map(Seq::get) };
@@ -151,7 +156,7 @@ pub fn extend(scene: Scene<'_>, node: &str, ttl_sec: u64, token: Option<Seq>) ->
 }
 
 /// Ends a claim.
-pub fn release(scene: Scene<'_>, node: &str, token: Option<Seq>) -> Result<Ended, Refused> {
+pub fn release(scene: ClaimFacts<'_>, node: &str, token: Option<Seq>) -> Result<Ended, Refused> {
     scene.exists(node)?;
     let claim = scene.table.claim(node);
     let condition = Condition { lock_id: None, token: token.map(Seq::get) };
@@ -172,7 +177,7 @@ pub fn release(scene: Scene<'_>, node: &str, token: Option<Seq>) -> Result<Ended
 }
 
 /// Ends every claim that has expired.
-pub fn reap(scene: Scene<'_>) -> Swept {
+pub fn reap(scene: ClaimFacts<'_>) -> Swept {
     let expired: Vec<(&str, &Claim)> = scene
         .table
         .iter()
@@ -201,21 +206,19 @@ pub fn check(table: &Table, token: Seq, now: &Moment, me: &Identity) -> Result<(
 
 /// Asks for a decision about the claim `hold`.
 fn ask(intent: &Intent, hold: Option<&Hold>, next: Seq, now: Moment, me: &Identity) -> Decision {
-    let next_token = Fence::new(next.get()).expect("the numbers of events can be tokens");
     let facts = Facts {
         slot: hold.map_or(Slot::Free, Slot::Held),
         liveness: Liveness::Unknown,
         elapsed: hold.map_or(Elapsed::NOTHING, |hold| Elapsed::of(hold, &now, me)),
         frozen: None,
         line: Line::default(),
-        next_token,
-        fresh_id: &LockId::from_text(format!("claim-{next_token}")),
+        fresh_id: &LockId::from_text(format!("claim-{}", next.get())),
         now,
     };
     decide(intent, facts, me, &Policy::CLAIMS)
 }
 
-impl Scene<'_> {
+impl ClaimFacts<'_> {
     fn take(self, node: &str, ttl_sec: u64, only_new: bool) -> Result<Taken, Refused> {
         self.exists(node)?;
         let before = self.table.claim(node);
@@ -258,7 +261,6 @@ impl Scene<'_> {
     /// The claim goes on as `next`.
     fn refresh(self, node: &str, claim: &Claim, next: &Hold, ttl_sec: u64) -> Result<Taken, Refused> {
         self.is_mirrored(node, claim)?;
-        let token = next.token.and_then(|token| Seq::new(token.get())).unwrap_or(claim.token);
         let (kind, end) = match self.style {
             Style::Documented => ("lock_acquired", "expires_at"),
             Style::Native => ("claim_refreshed", "new_timeout"),
@@ -268,10 +270,10 @@ impl Scene<'_> {
             ("node_id", json!(node)),
             ("owner", json!(next.owner)),
             (end, json!(show_wall(end_of(next, self.now)))),
-            ("refresh_of", json!(token.get())),
+            ("refresh_of", json!(claim.token.get())),
         ];
         members.extend(self.signature(ttl_sec));
-        let (token, expires_at) = (Some(token), end_of(next, self.now));
+        let (token, expires_at) = (Some(claim.token), end_of(next, self.now));
         let (node, drafts, before) = (node.to_owned(), vec![Draft::new(kind, members)], Some(claim.hold(node)));
         Ok(Taken { node, drafts, token, from: None, before, at: self.now, expires_at })
     }

@@ -95,6 +95,15 @@ impl Draft {
         }
     }
 
+    /// An event of this type; `body` is a JSON object with its other members.
+    pub fn with_body(kind: &str, body: &str) -> Result<Self, BadEvent> {
+        let Some(members) = body.trim_ascii().strip_prefix('{') else {
+            return bad("an event's body is a JSON object, and this isn't");
+        };
+        let comma = if members.trim_ascii_start().starts_with('}') { "" } else { "," };
+        Self::parse(format!("{{\"type\":{}{comma}{members}", quoted(kind)).as_bytes())
+    }
+
     /// An event of ours.
     pub fn new(kind: &str, members: Vec<(&str, Value)>) -> Self {
         let mut draft = Self { kind: kind.to_owned(), timestamp: None, members: Vec::new() };

@@ -24,7 +24,7 @@ pub mod entry;
 pub mod exchange;
 pub mod gc;
 pub mod hash;
-pub mod id;
+pub use crate::snapshot_id as id;
 pub mod ignore;
 pub mod intent;
 pub mod lineage;

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use lokt_core::denial::Denial;
 use lokt_core::hold::Identity;
-use lokt_core::ledger::claiming::{self, Ended, Refused, Scene, Swept, Taken};
+use lokt_core::ledger::claiming::{self, ClaimFacts, Ended, Refused, Swept, Taken};
 use lokt_core::ledger::claims::{Remark, Table};
 use lokt_core::ledger::draft::{Added, Draft};
 use lokt_core::ledger::lock_file::LockFile;
@@ -137,9 +137,9 @@ impl Book {
         }
     }
 
-    fn asked<T>(&self, owner: &str, ask: impl FnOnce(Scene<'_>) -> T) -> T {
+    fn asked<T>(&self, owner: &str, ask: impl FnOnce(ClaimFacts<'_>) -> T) -> T {
         let me = self.me(owner);
-        ask(Scene {
+        ask(ClaimFacts {
             style: self.style,
             table: &self.table,
             proof: self.proof.as_ref(),

@@ -1,13 +1,14 @@
 //! Leases to whose end no command runs: when it is told, when it is killed, and which renewals count.
 
-use lokt_core::guard::{Action, Event, Guard, KILL_SOON_MS, LOST, Manners, OnLost, Outcome, Warning};
+use lokt_core::guard::{Action, Event, Guard, GuardConfig, KILL_SOON_MS, LOST, OnLost, Outcome, Warning};
 
+use super::LOOK_MS;
 use super::tables::{KEPT, TICK, ended, failed, looked, lost, released, renewed, says_lost};
 
 /// A guard of one lease of three seconds.
 fn guard(on_lost: OnLost) -> Guard {
-    let manners = Manners { ttl_sec: None, on_lost, until_all: false };
-    Guard::new(manners, &[0], 0).stopping_ahead(3_000, &[0])
+    let config = GuardConfig { ttl_sec: None, on_lost, until_all: false, look_ms: Some(LOOK_MS) };
+    Guard::new(config, &[0], 0).stopping_ahead(3_000, &[0])
 }
 
 fn expired(stops: bool) -> Action {
@@ -81,8 +82,8 @@ fn a_guard_that_slept_through_it_all_kills_at_once() {
 #[test]
 fn what_somebody_ended_is_killed_after_five_seconds_but_before_the_end_and_soon_if_somebody_has_it() {
     let gone = Action::Warn(Warning::Lost { hold: 0, holder: None, stops: true });
-    let manners = Manners { ttl_sec: None, on_lost: OnLost::Stop, until_all: false };
-    let long = || Guard::new(manners, &[0], 0).stopping_ahead(30_000, &[0]);
+    let config = GuardConfig { ttl_sec: None, on_lost: OnLost::Stop, until_all: false, look_ms: Some(LOOK_MS) };
+    let long = || Guard::new(config, &[0], 0).stopping_ahead(30_000, &[0]);
     let short = || guard(OnLost::Stop);
     for (mut guard, by, warning, kill) in [
         (long(), looked(0, Outcome::Lost(None)), gone.clone(), 6_000),
@@ -125,7 +126,7 @@ fn after_the_command_a_renewal_is_awaited_to_the_end_of_the_lease_and_the_lease_
 
 #[test]
 fn an_interval_of_ones_own_is_possible() {
-    let manners = Manners { ttl_sec: None, on_lost: OnLost::Stop, until_all: false };
-    let guard = Guard::new(manners, &[5], 5).stopping_ahead(30_000, &[5]).renewing_every(400);
+    let config = GuardConfig { ttl_sec: None, on_lost: OnLost::Stop, until_all: false, look_ms: Some(LOOK_MS) };
+    let guard = Guard::new(config, &[5], 5).stopping_ahead(30_000, &[5]).renewing_every(400);
     assert_eq!(guard.wake_at(), Some(405));
 }

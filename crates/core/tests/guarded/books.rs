@@ -3,9 +3,11 @@
 use std::hash::{Hash, Hasher};
 
 use lokt_core::guard::{
-    Action, Ended, Event, Guard, KILL_AFTER_MS, KILL_SOON_MS, LOOK_MS, LOST, Manners, OnLost, Outcome, Warning,
+    Action, Ended, Event, Guard, GuardConfig, KILL_AFTER_MS, KILL_SOON_MS, LOST, OnLost, Outcome, Warning,
     renewal_interval_ms,
 };
+
+use super::LOOK_MS;
 
 /// `Err` is the sentence that became false.
 pub(crate) type Verdict<T = ()> = Result<T, String>;
@@ -80,7 +82,7 @@ enum Told {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Books {
-    manners: Manners,
+    config: GuardConfig,
     /// The lease in milliseconds, if the command must not run to its end.
     ahead: Option<u64>,
     pub(crate) now_ms: u64,
@@ -95,7 +97,7 @@ pub(crate) struct Books {
     pub(crate) finished: bool,
 }
 
-/// The manners stay the same and tell nothing apart.
+/// The config stay the same and tell nothing apart.
 impl Hash for Books {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.now_ms, &self.holds, self.command, self.look_due, self.kill_due).hash(state);
@@ -111,15 +113,15 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(manners: Manners, granted_ms: &[u64], now_ms: u64) -> Self {
-        let books = Books::new(manners, None, granted_ms, now_ms);
-        Self { guard: Guard::new(manners, granted_ms, now_ms), books }
+    pub(crate) fn new(config: GuardConfig, granted_ms: &[u64], now_ms: u64) -> Self {
+        let books = Books::new(config, None, granted_ms, now_ms);
+        Self { guard: Guard::new(config, granted_ms, now_ms), books }
     }
 
     /// One that must not let its command run to the end of a lease of so many milliseconds.
-    pub(crate) fn ahead(manners: Manners, lease_ms: u64, granted_ms: &[u64], now_ms: u64) -> Self {
-        let books = Books::new(manners, Some(lease_ms), granted_ms, now_ms);
-        Self { guard: Guard::new(manners, granted_ms, now_ms).stopping_ahead(lease_ms, granted_ms), books }
+    pub(crate) fn ahead(config: GuardConfig, lease_ms: u64, granted_ms: &[u64], now_ms: u64) -> Self {
+        let books = Books::new(config, Some(lease_ms), granted_ms, now_ms);
+        Self { guard: Guard::new(config, granted_ms, now_ms).stopping_ahead(lease_ms, granted_ms), books }
     }
 
     /// Enters the event, tells the guard, and judges what it wants to do.
@@ -133,9 +135,9 @@ impl Watched {
 }
 
 impl Books {
-    fn new(manners: Manners, ahead: Option<u64>, granted_ms: &[u64], now_ms: u64) -> Self {
+    fn new(config: GuardConfig, ahead: Option<u64>, granted_ms: &[u64], now_ms: u64) -> Self {
         let mut books = Self {
-            manners,
+            config,
             ahead,
             now_ms,
             holds: Vec::new(),
@@ -161,12 +163,12 @@ impl Books {
 
     /// Between renewals.
     fn interval_ms(&self) -> Option<u64> {
-        self.ahead.map(|lease_ms| lease_ms / 3).or(self.manners.ttl_sec.map(renewal_interval_ms))
+        self.ahead.map(|lease_ms| lease_ms / 3).or(self.config.ttl_sec.map(renewal_interval_ms))
     }
 
     /// A loss now would end the command.
     fn stops(&self) -> bool {
-        self.manners.on_lost == OnLost::Stop && self.command == Command::Runs
+        self.config.on_lost == OnLost::Stop && self.command == Command::Runs
     }
 
     /// Something may have to be renewed, looked at or ended.
@@ -202,7 +204,7 @@ impl Books {
                     Ended::Code(code) => *code,
                     Ended::Signal(signal) => 128 + signal,
                 };
-                answers.await_all = self.manners.until_all && !self.holds.is_empty();
+                answers.await_all = self.config.until_all && !self.holds.is_empty();
                 self.left_behind = answers.await_all;
                 self.command = if answers.await_all { Command::Lingers(code) } else { Command::Over(code) };
             }
@@ -376,8 +378,8 @@ impl Books {
         must(self.holds.iter().all(over), "the end comes when every hold is over")?;
         must(self.holds.iter().all(|hold| hold.renewing.is_none()), "the end waits for renewals")?;
         let Command::Over(ended) = self.command else { return Err("the end comes after the command's".into()) };
-        let stop = self.manners.on_lost == OnLost::Stop;
-        let fail = self.manners.on_lost == OnLost::Fail;
+        let stop = self.config.on_lost == OnLost::Stop;
+        let fail = self.config.on_lost == OnLost::Fail;
         let expected = if self.lost && (stop || (fail && ended == 0)) { LOST } else { ended };
         must(code == expected, "the exit code is the command's, or tells of the loss")?;
         self.finished = true;

@@ -1,11 +1,11 @@
 //! What a guard of several holds does, how it ends, and what becomes of signals, one situation at a time.
 
-use lokt_core::guard::{Action, Event, Guard, LOOK_MS, LOST, Manners, Warning};
+use lokt_core::guard::{Action, Event, Guard, GuardConfig, LOST, Warning};
 
 use super::tables::{
     FIVE_MINUTES, HALF_MS, KEPT, TICK, ended, failed, guard, looked, lost, released, renewed, says_lost, tick_until,
 };
-use super::{CTRL_C, TERM, USR1};
+use super::{CTRL_C, LOOK_MS, TERM, USR1};
 
 mod several_holds {
     use super::*;
@@ -94,7 +94,7 @@ mod several_holds {
     #[test]
     fn a_guard_without_a_hold_of_its_own_ends_with_its_command() {
         for until_all in [false, true] {
-            let mut nested = guard(Manners { until_all, ..FIVE_MINUTES }, 0);
+            let mut nested = guard(GuardConfig { until_all, ..FIVE_MINUTES }, 0);
             assert_eq!(nested.wake_at(), None, "there is nothing to renew or to look at");
             assert_eq!(nested.step(10, TERM), [Action::Forward(15)]);
             assert_eq!(nested.step(20, ended(5)), [Action::Finish(5)]);
@@ -105,7 +105,7 @@ mod several_holds {
 mod until_all {
     use super::*;
 
-    const UNTIL_ALL: Manners = Manners { until_all: true, ..FIVE_MINUTES };
+    const UNTIL_ALL: GuardConfig = GuardConfig { until_all: true, ..FIVE_MINUTES };
 
     #[test]
     fn the_lock_is_kept_and_renewed_until_everything_has_ended() {

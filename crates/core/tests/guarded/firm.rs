@@ -1,14 +1,16 @@
 //! Leases that aren't revived: what a guard does when one ends before it was renewed.
 
-use lokt_core::guard::{Action, Guard, KILL_AFTER_MS, LOOK_MS, LOST, Manners, OnLost, Warning};
+use lokt_core::guard::{Action, Guard, GuardConfig, KILL_AFTER_MS, LOST, OnLost, Warning};
 
+use super::LOOK_MS;
 use super::tables::{KEPT, TICK, ended, failed, looked, renewed};
 
-const THREE_SECONDS: Manners = Manners { ttl_sec: Some(3), on_lost: OnLost::Stop, until_all: false };
+const THREE_SECONDS: GuardConfig =
+    GuardConfig { ttl_sec: Some(3), on_lost: OnLost::Stop, until_all: false, look_ms: Some(LOOK_MS) };
 
 /// A guard of one lease of three seconds, renewed every second.
 fn guard(on_lost: OnLost) -> Guard {
-    Guard::new(Manners { on_lost, ..THREE_SECONDS }, &[0], 0).renewing_every(1_000).ending_for_good(&[0])
+    Guard::new(GuardConfig { on_lost, ..THREE_SECONDS }, &[0], 0).renewing_every(1_000).ending_for_good(&[0])
 }
 
 fn expired(stops: bool) -> Action {

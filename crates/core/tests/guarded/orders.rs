@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use lokt_core::guard::{Ended, Event, KILL_AFTER_MS, Manners, Outcome};
+use lokt_core::guard::{Ended, Event, GuardConfig, KILL_AFTER_MS, Outcome};
 
 use super::books::{Books, Command, Verdict, Watched};
 use super::{CTRL_C, TERM, USR1, holder};
@@ -87,7 +87,7 @@ struct Reached {
 }
 
 /// Tries every order of `depth` events from there; says how many different guards there were.
-pub(crate) fn explore(manners: Manners, start: Watched, depth: usize) -> usize {
+pub(crate) fn explore(config: GuardConfig, start: Watched, depth: usize) -> usize {
     let mut known: HashMap<Books, Vec<usize>> = HashMap::from([(start.books.clone(), vec![0])]);
     let mut all = vec![Reached { watched: start, from: None, by: Event::Tick }];
     let mut next = 0;
@@ -98,7 +98,7 @@ pub(crate) fn explore(manners: Manners, start: Watched, depth: usize) -> usize {
             for (at, by) in possible(&all[from].watched) {
                 let mut watched = all[from].watched.clone();
                 if let Err(sentence) = watched.step(at, &by) {
-                    panic!("{sentence}\n{manners:?}\nafter {:#?}\nby {by:?} at {at}", path(&all, from));
+                    panic!("{sentence}\n{config:?}\nafter {:#?}\nby {by:?} at {at}", path(&all, from));
                 }
                 let same = known.entry(watched.books.clone()).or_default();
                 if !same.iter().any(|index| all[*index].watched == watched) {
@@ -110,7 +110,7 @@ pub(crate) fn explore(manners: Manners, start: Watched, depth: usize) -> usize {
     }
     for (index, reached) in all.iter().enumerate() {
         if let Err(sentence) = bring_to_an_end(reached.watched.clone()) {
-            panic!("{sentence}\n{manners:?}\nafter {:#?}", path(&all, index));
+            panic!("{sentence}\n{config:?}\nafter {:#?}", path(&all, index));
         }
     }
     all.len()

@@ -1,14 +1,15 @@
 //! What a guard does while its command runs, one situation at a time: renewals, losses, and what is done about them.
 
 use lokt_core::guard::{
-    Action, Ended, Event, Guard, KILL_AFTER_MS, LOOK_MS, LOST, Manners, OnLost, Outcome, Warning, renewal_interval_ms,
+    Action, Ended, Event, Guard, GuardConfig, KILL_AFTER_MS, LOST, OnLost, Outcome, Warning, renewal_interval_ms,
 };
 
-use super::{TERM, USR1, holder};
+use super::{LOOK_MS, TERM, USR1, holder};
 
 pub(super) const KEPT: Outcome = Outcome::Kept { late_ms: None };
-pub(super) const FIVE_MINUTES: Manners = Manners { ttl_sec: Some(300), on_lost: OnLost::Fail, until_all: false };
-const ENDLESS: Manners = Manners { ttl_sec: None, ..FIVE_MINUTES };
+pub(super) const FIVE_MINUTES: GuardConfig =
+    GuardConfig { ttl_sec: Some(300), on_lost: OnLost::Fail, until_all: false, look_ms: Some(LOOK_MS) };
+const ENDLESS: GuardConfig = GuardConfig { ttl_sec: None, ..FIVE_MINUTES };
 /// When a lease of five minutes that began at 0 is to be renewed.
 pub(super) const HALF_MS: u64 = 150_000;
 pub(super) const TICK: Event = Event::Tick;
@@ -42,8 +43,8 @@ pub(super) fn says_lost(hold: usize, stops: bool) -> Action {
 }
 
 /// A guard of so many holds that were all granted at 0.
-pub(super) fn guard(manners: Manners, holds: usize) -> Guard {
-    Guard::new(manners, &vec![0; holds], 0)
+pub(super) fn guard(config: GuardConfig, holds: usize) -> Guard {
+    Guard::new(config, &vec![0; holds], 0)
 }
 
 /// Ticks whenever the guard asks for it until `until_ms`; looks find the hold in place. What else it did, and when.
@@ -69,7 +70,7 @@ fn a_lease_is_renewed_when_half_of_it_is_over_but_not_more_often_than_twice_a_se
         assert_eq!(renewal_interval_ms(ttl_sec), interval_ms, "the interval is half the lease of {ttl_sec} s");
     }
     for (ttl_sec, at) in [(1, 500), (300, 150_000)] {
-        let mut guard = guard(Manners { ttl_sec: Some(ttl_sec), ..FIVE_MINUTES }, 1);
+        let mut guard = guard(GuardConfig { ttl_sec: Some(ttl_sec), ..FIVE_MINUTES }, 1);
         assert_eq!(tick_until(&mut guard, at), [(at, Action::Renew(0))], "{ttl_sec} s are renewed at {at} ms");
     }
 }
@@ -107,10 +108,29 @@ fn the_next_renewal_is_counted_from_before_the_write() {
 
 #[test]
 fn a_renewal_that_took_longer_than_the_interval_is_followed_by_another_at_once() {
-    let mut guard = guard(Manners { ttl_sec: Some(1), ..FIVE_MINUTES }, 1);
+    let mut guard = guard(GuardConfig { ttl_sec: Some(1), ..FIVE_MINUTES }, 1);
     assert_eq!(guard.step(500, TICK), [Action::Renew(0)]);
     assert_eq!(guard.step(900, TICK), [], "one renewal at a time");
     assert_eq!(guard.step(1_200, renewed(0, 500, KEPT)), [Action::Renew(0)]);
+}
+
+#[test]
+fn a_guard_that_is_told_of_a_loss_never_looks() {
+    let mut endless = guard(GuardConfig { look_ms: None, ..ENDLESS }, 1);
+    assert_eq!((endless.wake_at(), endless.step(400_000, TICK)), (None, vec![]), "only something else will do");
+    assert_eq!(endless.step(400_100, looked(0, lost())), [says_lost(0, false)], "the loss that was reported");
+    let mut leased = guard(GuardConfig { look_ms: None, ..FIVE_MINUTES }, 1);
+    assert_eq!(leased.wake_at(), Some(HALF_MS), "nothing but the lease has a time");
+    assert_eq!(leased.step(HALF_MS, TICK), [Action::Renew(0)]);
+}
+
+#[test]
+fn a_guard_looks_as_often_as_it_is_asked_to() {
+    let mut guard = guard(GuardConfig { look_ms: Some(300), ..ENDLESS }, 1);
+    for at in [300, 600, 900] {
+        assert_eq!((guard.wake_at(), guard.step(at, TICK)), (Some(at), vec![Action::Look(0)]));
+        guard.step(at, looked(0, KEPT));
+    }
 }
 
 #[test]
@@ -126,7 +146,7 @@ fn without_a_lease_nothing_is_ever_renewed() {
 #[test]
 fn a_failed_renewal_is_tried_again_several_times_before_the_lease_is_over() {
     for ttl_sec in [1, 2, 3, 10, 300, 86_400] {
-        let mut guard = guard(Manners { ttl_sec: Some(ttl_sec), ..FIVE_MINUTES }, 1);
+        let mut guard = guard(GuardConfig { ttl_sec: Some(ttl_sec), ..FIVE_MINUTES }, 1);
         let lease_ms = ttl_sec * 1_000;
         let mut tries = 0;
         while let Some((at, action)) = tick_until(&mut guard, lease_ms - 1).pop() {
@@ -161,7 +181,7 @@ fn a_renewal_that_fails_after_the_commands_end_is_not_promised_again() {
 
 #[test]
 fn a_late_renewal_warns_and_goes_on() {
-    let mut guard = guard(Manners { on_lost: OnLost::Stop, ..FIVE_MINUTES }, 1);
+    let mut guard = guard(GuardConfig { on_lost: OnLost::Stop, ..FIVE_MINUTES }, 1);
     assert_eq!(guard.step(310_000, TICK), [Action::Renew(0)]);
     let late = Outcome::Kept { late_ms: Some(10_000) };
     let actions = guard.step(310_001, renewed(0, 310_000, late));
@@ -175,19 +195,19 @@ fn a_late_renewal_warns_and_goes_on() {
 #[test]
 fn a_loss_is_told_once_with_the_new_holder_and_the_command_goes_on() {
     for on_lost in [OnLost::Fail, OnLost::Warn] {
-        let manners = Manners { on_lost, ..FIVE_MINUTES };
-        let mut by_look = guard(manners, 1);
+        let config = GuardConfig { on_lost, ..FIVE_MINUTES };
+        let mut by_look = guard(config, 1);
         assert_eq!(by_look.step(LOOK_MS, TICK), [Action::Look(0)]);
         assert_eq!(by_look.step(LOOK_MS, looked(0, lost())), [says_lost(0, false)], "by a look");
         assert_eq!(by_look.wake_at(), None, "there is nothing left to renew or to look at");
         assert_eq!(by_look.step(400_000, TICK), [], "a lost hold is neither renewed nor looked at");
 
-        let mut by_renewal = guard(manners, 1);
+        let mut by_renewal = guard(config, 1);
         assert_eq!(by_renewal.step(HALF_MS, TICK), [Action::Renew(0)]);
         assert_eq!(by_renewal.step(HALF_MS, renewed(0, HALF_MS, lost())), [says_lost(0, false)], "by a renewal");
         assert_eq!(by_renewal.wake_at(), None);
 
-        let mut by_release = guard(manners, 1);
+        let mut by_release = guard(config, 1);
         assert_eq!(by_release.step(10, ended(3)), [Action::Release(0)]);
         let actions = by_release.step(20, released(0, lost()));
         assert_eq!(actions, [says_lost(0, false), Action::Finish(3)], "by the release");
@@ -230,19 +250,19 @@ fn the_exit_code_tells_of_the_loss_as_asked() {
         (OnLost::Stop, [LOST, LOST, LOST, LOST, LOST]),
     ];
     for (on_lost, codes_if_lost) in cases {
-        let manners = Manners { on_lost, ..FIVE_MINUTES };
+        let config = GuardConfig { on_lost, ..FIVE_MINUTES };
         for ((end, code), code_if_lost) in ends.into_iter().zip(codes).zip(codes_if_lost) {
-            let mut kept = guard(manners, 1);
+            let mut kept = guard(config, 1);
             kept.step(10, Event::Ended(end));
             assert_eq!(kept.step(11, released(0, KEPT)), [Action::Finish(code)], "{on_lost:?}, {end:?}, not lost");
 
-            let mut before = guard(manners, 1);
+            let mut before = guard(config, 1);
             before.step(LOOK_MS, TICK);
             before.step(LOOK_MS, looked(0, lost()));
             let actions = before.step(LOOK_MS, Event::Ended(end));
             assert_eq!(actions, [Action::Finish(code_if_lost)], "{on_lost:?}, {end:?}, lost while it ran");
 
-            let mut after = guard(manners, 1);
+            let mut after = guard(config, 1);
             after.step(10, Event::Ended(end));
             let actions = after.step(11, released(0, lost()));
             assert_eq!(
@@ -257,7 +277,7 @@ fn the_exit_code_tells_of_the_loss_as_asked() {
 #[test]
 fn a_release_that_fails_is_told_and_the_commands_code_passed_on() {
     for on_lost in [OnLost::Fail, OnLost::Warn, OnLost::Stop] {
-        let mut guard = guard(Manners { on_lost, ..FIVE_MINUTES }, 1);
+        let mut guard = guard(GuardConfig { on_lost, ..FIVE_MINUTES }, 1);
         guard.step(10, ended(0));
         let warning = Warning::ReleaseFailed { hold: 0, why: "the disk is full".into() };
         assert_eq!(guard.step(11, released(0, failed())), [Action::Warn(warning), Action::Finish(0)]);
@@ -267,11 +287,11 @@ fn a_release_that_fails_is_told_and_the_commands_code_passed_on() {
 mod stopping {
     use super::*;
 
-    const STOP: Manners = Manners { on_lost: OnLost::Stop, ..FIVE_MINUTES };
+    const STOP: GuardConfig = GuardConfig { on_lost: OnLost::Stop, ..FIVE_MINUTES };
 
     /// A guard that has lost its first hold at [`LOOK_MS`].
-    fn stopped(manners: Manners, holds: usize) -> Guard {
-        let mut guard = guard(manners, holds);
+    fn stopped(config: GuardConfig, holds: usize) -> Guard {
+        let mut guard = guard(config, holds);
         guard.step(LOOK_MS, TICK);
         let actions = guard.step(LOOK_MS, looked(0, lost()));
         assert_eq!(actions, [Action::Terminate, says_lost(0, true)], "the command is told to end at once");
@@ -292,7 +312,7 @@ mod stopping {
     #[test]
     fn a_command_that_ends_in_time_is_not_killed() {
         for until_all in [false, true] {
-            let mut guard = stopped(Manners { until_all, ..STOP }, 2);
+            let mut guard = stopped(GuardConfig { until_all, ..STOP }, 2);
             let actions = guard.step(2_000, Event::Ended(Ended::Signal(15)));
             assert!(!actions.contains(&Action::Kill), "it has ended");
             let done = tick_until(&mut guard, 100_000);
@@ -331,7 +351,7 @@ mod stopping {
 
     #[test]
     fn a_loss_after_the_commands_end_stops_nothing() {
-        let mut guard = guard(Manners { until_all: true, ..STOP }, 1);
+        let mut guard = guard(GuardConfig { until_all: true, ..STOP }, 1);
         guard.step(LOOK_MS, TICK);
         assert_eq!(guard.step(LOOK_MS, ended(0)), [Action::AwaitAll]);
         assert_eq!(guard.step(LOOK_MS, looked(0, lost())), [says_lost(0, false)], "there is nobody to end");

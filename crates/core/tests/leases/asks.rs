@@ -8,7 +8,7 @@ use lokt_core::lease::evidence::{Clues, judge};
 use lokt_core::lease::record::{Binding, Record, owner_of};
 use lokt_core::liveness::Liveness;
 
-use super::one::{NONCE, SESSION, fence, later, leased, neighbour, run_lease};
+use super::one::{NONCE, SESSION, later, leased, neighbour, run_lease};
 
 /// An answer in few words.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ const FREE: Stored<'static> = Stored::Free;
 const STALE: Option<Broken> = Some(Broken::Stale(Staleness::Expired));
 
 fn answer(question: Ask<'_>, stored: Stored<'_>) -> Said {
-    match ask(question, stored, fence(8), &LockId::from_bits(0xf2), later(0), &neighbour()) {
+    match ask(question, stored, &LockId::from_bits(0xf2), later(0), &neighbour()) {
         Answer::Grant { broken } => Said::Granted(broken),
         Answer::Renew => Said::Renewed,
         Answer::End(cause) => Said::Ended(cause),

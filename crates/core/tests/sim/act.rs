@@ -1,6 +1,6 @@
 //! What is done in the world, and the books that are kept of it.
 
-use lokt_core::decide::{Badge, Bearer, Breaking, Cause, Condition, Decision, Grip, Intent, Terms};
+use lokt_core::decide::{Breaking, Cause, Condition, Decision, HoldKey, InheritedHold, Intent, ProcessHolder, Terms};
 use lokt_core::denial::Denial;
 use lokt_core::hold::{Hold, LockId, PartKind, PulseRef};
 use lokt_core::pulse::ProcessRef;
@@ -30,7 +30,7 @@ impl World {
                 assert!(!asked.mine, "a stale hold of one's own is revived, not replaced");
                 self.ledger = Ledger::default();
             }
-            Decision::Commit { next: Some(next), cause: Cause::Renew, broken: None } => {
+            Decision::Commit { next: Some(next), cause: Cause::Renew, broken: None, .. } => {
                 assert!(asked.mine, "one-holder: {} refreshed another's hold", seat.owner());
                 let before = asked.before.as_ref().expect("something was refreshed");
                 if asked.lives() {
@@ -99,15 +99,16 @@ impl World {
         let caller = if process.pulse.is_some() { process.pid } else { self.stage.next_pid() };
         let me = self.stage.identity(seat, caller);
         let bearer = ProcessRef { pid: process.pid, start: process.start() };
-        let bearer = Bearer { process: bearer, pulse: process.pulse, inside: None };
-        let asked = self.ask(seat, &me, &Intent::Guard(Terms { ttl_sec, reason: None }, bearer), misfit);
+        let bearer = ProcessHolder { process: bearer, has_pulse: process.pulse.is_some(), inside: None };
+        let intent = Intent::Guard(Terms { ttl_sec, reason: None }, bearer);
+        let asked = self.ask_with_pulse(seat, &me, &intent, process.pulse, misfit);
         let next = match &asked.decision {
             Decision::Commit { next: Some(next), cause: Cause::Acquire, .. } => {
                 self.check_grant(&asked, seat);
                 self.ledger = Ledger::default();
                 next
             }
-            Decision::Commit { next: Some(next), cause: Cause::Renew, broken: None } => {
+            Decision::Commit { next: Some(next), cause: Cause::Renew, broken: None, .. } => {
                 assert!(asked.mine && asked.lives(), "one-holder: {} joined another's hold", seat.owner());
                 let before = asked.before.as_ref().expect("something was joined");
                 let again = asked.process_lives && before.pid == process.pid && process.pulse.is_none();
@@ -126,7 +127,7 @@ impl World {
             Decision::Deny(denial) => return self.check_refusal(&asked, denial, true),
             other => panic!("no answer to guard: {other:?}"),
         };
-        let grip = Grip { lock_id: next.lock_id.clone(), token: next.token, pulse: next.pulse };
+        let grip = HoldKey { lock_id: next.lock_id.clone(), token: next.token, pulse: next.pulse };
         self.stage.processes[number].grip = Some(grip);
         let boot = next.boot_id.as_deref();
         self.ledger.claims.push(Claim::begun(PartKind::Process, ttl_sec, Some(number), seat, &self.stage, boot));
@@ -138,9 +139,12 @@ impl World {
         let Some(hold) = self.hold().filter(|hold| !hold.lock_id.is_empty() && hold.pulse.is_some()) else { return };
         let pid = self.stage.next_pid();
         let me = self.stage.identity(seat, pid);
-        let inside =
-            Some(Badge { lock_id: hold.lock_id, token: hold.token, pulse: hold.pulse.map(|pulse| pulse.number) });
-        let bearer = Bearer { process: ProcessRef { pid, start: me.pid_start }, pulse: None, inside };
+        let inside = Some(InheritedHold {
+            lock_id: hold.lock_id,
+            token: hold.token,
+            pulse: hold.pulse.map(|pulse| pulse.number),
+        });
+        let bearer = ProcessHolder { process: ProcessRef { pid, start: me.pid_start }, has_pulse: false, inside };
         let stored = (self.stored.clone(), self.unedited.clone());
         let asked = self.ask(seat, &me, &Intent::Guard(Terms::default(), bearer), false);
         if asked.decision != Decision::Inside {
@@ -156,7 +160,7 @@ impl World {
         let own = self.is_inside(number);
         let asked = self.ask(seat, &me, &Intent::Renew(grip), false);
         match &asked.decision {
-            Decision::Commit { next: Some(next), cause: Cause::Renew, broken: None } => {
+            Decision::Commit { next: Some(next), cause: Cause::Renew, broken: None, .. } => {
                 assert!(own, "no-lost-thief: process {number} renewed what is not its own: {:?}", self.ledger);
                 let before = asked.before.as_ref().expect("something was renewed");
                 assert_eq!((&next.lock_id, next.token), (&before.lock_id, before.token), "no-lost-thief");
@@ -186,7 +190,7 @@ impl World {
         let process = &mut self.stage.processes[number];
         process.grip = None;
         match &asked.decision {
-            Decision::Commit { next, cause: Cause::Release(PartKind::Process), broken: None } => {
+            Decision::Commit { next, cause: Cause::Release(PartKind::Process), broken: None, .. } => {
                 assert!(own, "no-lost-thief: process {number} released what is not its own: {:?}", self.ledger);
                 (process.alive, process.command) = (false, Some(false));
                 let before = asked.before.as_ref().expect("something was released");
@@ -321,7 +325,7 @@ impl World {
     }
 
     /// The guard, if it can act at all.
-    fn awake(&self, number: usize) -> Option<(Seat, Grip)> {
+    fn awake(&self, number: usize) -> Option<(Seat, HoldKey)> {
         let process = self.stage.processes.get(number).filter(|process| process.alive)?;
         Some((process.seat, process.grip.clone().filter(|grip| grip.pulse.is_some())?))
     }

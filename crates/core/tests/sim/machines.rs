@@ -1,7 +1,7 @@
 //! The machines of the simulation with their clocks, and the processes on them: what is true, and what a look at it shows.
 
 use jiff::{SignedDuration, Timestamp};
-use lokt_core::decide::Grip;
+use lokt_core::decide::HoldKey;
 use lokt_core::hold::{Hold, Identity, PulseRef};
 use lokt_core::liveness::{Clues, Process as Seen, PulseClue};
 use lokt_core::time::Moment;
@@ -79,7 +79,7 @@ pub(crate) struct Process {
     pub(crate) keeps_pulse: bool,
     pub(crate) pulse: Option<PulseRef>,
     /// What it has in its hand while it believes to be inside.
-    pub(crate) grip: Option<Grip>,
+    pub(crate) grip: Option<HoldKey>,
 }
 
 impl Process {

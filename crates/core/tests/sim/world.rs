@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
-use lokt_core::decide::{Cause, Decision, Facts, Freeze, Intent, Line, Policy, Slot, decide};
+use lokt_core::decide::{Cause, Decision, Facts, Freeze, Intent, Line, Policy, Slot, Token, decide};
 use lokt_core::denial::{Denial, Holder};
-use lokt_core::hold::{Fence, Hold, Identity, LockId, PartKind, RECORD_VERSION};
+use lokt_core::hold::{Fence, Hold, Identity, LockId, PartKind, PulseRef, RECORD_VERSION};
 use lokt_core::liveness::{Liveness, weigh};
 use lokt_core::record::{self, Parsed};
 use lokt_core::time::{Elapsed, Lease, Moment};
@@ -95,6 +95,18 @@ impl World {
 
     /// Asks `intent` as `me` from `seat`, and puts the answer into the slot. The books are the caller's to keep.
     pub(crate) fn ask(&mut self, seat: Seat, me: &Identity, intent: &Intent, misfit: bool) -> Asked {
+        self.ask_with_pulse(seat, me, intent, None, misfit)
+    }
+
+    /// The same for a process with this pulse.
+    pub(crate) fn ask_with_pulse(
+        &mut self,
+        seat: Seat,
+        me: &Identity,
+        intent: &Intent,
+        pulse: Option<PulseRef>,
+        misfit: bool,
+    ) -> Asked {
         let parsed = match &self.stored {
             Stored::Bytes(bytes) => Some(record::parse(bytes)),
             Stored::Nothing | Stored::Young => None,
@@ -120,7 +132,6 @@ impl World {
         let (process_lives, owner_lives) = self.judge(before.as_ref(), seat, misfit, elapsed, liveness);
         self.fresh += 1;
         let fresh_id = LockId::from_bits(self.fresh);
-        let next_token = Fence::new(self.tokens + 1).expect("tests give few tokens");
         let freeze = Holder { hold: freeze_hold(), liveness: Liveness::Unknown, elapsed: Elapsed::NOTHING };
         let facts = Facts {
             slot,
@@ -131,11 +142,16 @@ impl World {
                 Frost::Unreadable => Freeze::Unreadable,
             }),
             line: Line { ahead: self.ahead },
-            next_token,
             fresh_id: &fresh_id,
             now,
         };
-        let decision = decide(intent, facts, me, &Policy::NAMED);
+        let token = Fence::new(self.tokens + 1).expect("tests give few tokens");
+        let mut decision = decide(intent, facts, me, &Policy::NAMED);
+        check_drawn(&decision);
+        decision = decision.with_token(token);
+        if let Some(pulse) = pulse {
+            decision = decision.with_pulse(pulse);
+        }
         let mine = before.as_ref().is_some_and(|hold| hold.owner == me.owner);
         if let Decision::Commit { next, cause, .. } = &decision {
             match next {
@@ -249,6 +265,14 @@ impl World {
 fn freeze_hold() -> Hold {
     let Parsed::Hold(hold) = record::parse(br#"{"owner":"ops","host":"vm"}"#) else { panic!("it is a record") };
     *hold
+}
+
+/// A hold that gets a new token has none yet; one that keeps its token has it.
+fn check_drawn(decision: &Decision) {
+    if let Decision::Commit { next, token, .. } = decision {
+        let has_token = next.as_ref().is_none_or(|next| next.token.is_some());
+        assert_eq!(*token == Token::Keep, has_token, "token-order: {decision:?}");
+    }
 }
 
 /// What is written reads back, and its top level tells the truth to readers that know nothing else.

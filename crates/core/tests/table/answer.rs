@@ -1,14 +1,14 @@
 //! What an answer means for the record, to its last member.
 
 use jiff::Timestamp;
-use lokt_core::decide::{Bearer, Broken, Cause, Decision, Intent, Policy, decide};
+use lokt_core::decide::{Broken, Cause, Decision, Intent, Policy, ProcessHolder, Token, decide};
 use lokt_core::denial::{Denial, Staleness};
-use lokt_core::hold::{Fence, Hold, Part, PartKind, Parts, RECORD_VERSION};
+use lokt_core::hold::{Hold, Part, PartKind, Parts, RECORD_VERSION};
 use lokt_core::liveness::Liveness;
 use lokt_core::time::{Elapsed, Lease};
 use serde_json::Map;
 
-use super::case::{Case, FreezeKind, NOW, TERMS_SEC, freeze_holder, fresh_id, me, next_token};
+use super::case::{Case, FreezeKind, NOW, TERMS_SEC, freeze_holder, fresh_id, me};
 use crate::common::holds::{at, fence};
 
 /// An answer in the words of the design.
@@ -165,8 +165,11 @@ fn expected(case: &Case, intent: &Intent, answer: &Answer) -> Decision {
     }
 }
 
+/// Whatever is stored has a token, or gets a new one; only a freeze has none.
 fn commit(next: Option<Hold>, cause: Cause, broken: Option<Broken>) -> Decision {
-    Decision::Commit { next: next.map(Box::new), cause, broken }
+    let draws = cause != Cause::Freeze && next.as_ref().is_some_and(|next| next.token.is_none());
+    let token = if draws { Token::Draw } else { Token::Keep };
+    Decision::Commit { next: next.map(Box::new), token, cause, broken }
 }
 
 fn denial(case: &Case, refusal: Refusal) -> Denial {
@@ -228,7 +231,7 @@ fn signed(case: &Case) -> Hold {
     let me = me();
     let overtaken = case.process != Lease::Absent && !case.process_lives() && case.liveness != Liveness::Gone;
     Hold {
-        token: if overtaken { Some(next_token()) } else { stored(case).token },
+        token: stored(case).token.filter(|_| !overtaken),
         host: me.host,
         pid: me.pid,
         pid_start: me.pid_start,
@@ -244,8 +247,8 @@ fn signed(case: &Case) -> Hold {
 
 /// The hold with the process that `intent` brings.
 fn borne(hold: Hold, intent: &Intent) -> Hold {
-    let Intent::Guard(_, Bearer { process, pulse, .. }) = intent else { return hold };
-    Hold { pid: process.pid, pid_start: process.start, pulse: *pulse, ..hold }
+    let Intent::Guard(_, ProcessHolder { process, .. }) = intent else { return hold };
+    Hold { pid: process.pid, pid_start: process.start, pulse: None, ..hold }
 }
 
 /// What a grant stores: everything from the asker, nothing from before. The name is the shell's to fill in.
@@ -263,7 +266,7 @@ fn new_hold(intent: &Intent) -> Hold {
         acquired: None,
         ttl_sec: 0,
         expires_at: None,
-        token: Some(next_token()),
+        token: None,
         parts: None,
         pulse: None,
         boot_id: me.boot_id,
@@ -304,5 +307,4 @@ fn end_of(part: &Part) -> Option<Timestamp> {
 #[test]
 fn the_clocks_of_these_tests_agree() {
     assert_eq!(NOW.wall, at("2026-11-15T18:00:00.25Z"));
-    assert_eq!(next_token(), Fence::new(8).expect("a token"));
 }

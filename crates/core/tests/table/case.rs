@@ -1,9 +1,9 @@
 //! Everything that can be stored when somebody asks.
 
 use jiff::Timestamp;
-use lokt_core::decide::{Facts, Freeze, Grip, Line, Slot, Terms};
+use lokt_core::decide::{Facts, Freeze, HoldKey, Line, Slot, Terms};
 use lokt_core::denial::Holder;
-use lokt_core::hold::{Fence, Hold, Identity, LockId, Part, Parts, PulseRef};
+use lokt_core::hold::{Hold, Identity, LockId, Part, Parts, PulseRef};
 use lokt_core::liveness::Liveness;
 use lokt_core::time::{Elapsed, Lease, Moment};
 use serde_json::json;
@@ -158,7 +158,6 @@ impl Case {
                 FreezeKind::Unreadable => Freeze::Unreadable,
             }),
             line: Line { ahead: self.ahead },
-            next_token: next_token(),
             fresh_id: &fresh_id,
             now: NOW,
         })
@@ -179,10 +178,6 @@ const fn wall_now() -> Timestamp {
     Timestamp::constant(1_794_765_600, 250_000_000)
 }
 
-pub(crate) fn next_token() -> Fence {
-    fence(8)
-}
-
 pub(crate) fn fresh_id() -> LockId {
     LockId::from_bits(0xf2)
 }
@@ -197,8 +192,8 @@ pub(crate) fn stored_id() -> LockId {
 }
 
 /// What the stored guard has in its hand.
-pub(crate) fn grip() -> Grip {
-    Grip { lock_id: stored_id(), token: Some(fence(7)), pulse: Some(STORED_PULSE) }
+pub(crate) fn grip() -> HoldKey {
+    HoldKey { lock_id: stored_id(), token: Some(fence(7)), pulse: Some(STORED_PULSE) }
 }
 
 pub(crate) fn terms() -> Terms {

@@ -1,206 +1,287 @@
-//! Appending what somebody typed: under conditions, or many at once.
+//! Appending events: one, or many together, under conditions.
 
-use lokt_core::ledger::claiming;
-use lokt_core::ledger::draft::{Added, Draft};
-use lokt_core::ledger::fold::Folded;
-use lokt_core::ledger::proof::wrong_hash;
-use lokt_core::ledger::seq::{Seq, Style};
-use lokt_core::ledger::stored::Stored;
+use std::error;
+use std::fmt;
 
-use super::Ledger;
-use super::answers::{AppendTerms, Appended, Appending, Progress, Slot, Unmet};
-use super::claims::trusted;
-use super::commit::{Compose, Need, Outcome, Piece, View};
-use crate::error::{At as _, Error, ErrorKind};
-use crate::locks::Said;
+use crate::Error;
+use lokt_core::ledger::draft::Draft;
+use lokt_core::ledger::seq::Seq;
+use lokt_ledger::{AppendTerms, Appending, Unmet};
+use lokt_sys::error::ErrorKind;
+use lokt_sys::warnings::WithWarnings;
 
-/// Members that lokt adds, and that differ from one attempt to the next.
-const ADDED: [&str; 5] = ["timestamp", "idempotency_key", "claim_token", "filler", "chain"];
+use super::{Claimed, Ledger, NewEvent};
+use crate::Holder;
+use crate::Token;
+use crate::Warning;
 
 impl Ledger {
-    /// Appends an event.
-    pub fn append(&self, event: &Draft, terms: &AppendTerms<'_>) -> Result<Said<Appending>, Error> {
-        self.append_batch(std::slice::from_ref(event), terms, &mut |_, _| {})
+    /// Appends an event of this type. `body` is a JSON object with its other members; `{}` has
+    /// none. The event is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`AppendError::Failed`] if it is no event or cannot be written. Conditions are those of a
+    /// [`batch`](Self::batch).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = lokt::ledger::Ledger::create(dir.path())?;
+    /// let appended = ledger.append("task_added", r#"{"task":"1.2"}"#)?;
+    /// assert_eq!(appended.seq(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append(&self, kind: &str, body: &str) -> Result<Appended, AppendError> {
+        self.batch().event(kind, body)?.append()
     }
 
-    /// Appends many events, one after the other, and makes them durable together. Readers may see the first of them before the last is
-    /// there. No event at all is an error.
-    pub fn append_batch(
-        &self,
-        events: &[Draft],
-        terms: &AppendTerms<'_>,
-        progress: &mut Progress<'_>,
-    ) -> Result<Said<Appending>, Error> {
-        if events.is_empty() {
-            return Err(Error::new(ErrorKind::BadEvent, "there is no event to append"));
-        }
-        let mut warnings = Vec::new();
-        let rest = (0..events.len()).collect();
-        let mut composer = Append { events, rest, done: Vec::new(), terms, ledger: self };
-        let outcome = if terms.dry_run {
-            match self.rehearse(&mut composer, &mut warnings)? {
-                Ok((head, count)) => Ok((seq(head + 1), seq(head + count), count, None)),
-                Err(denied) => Err(denied),
-            }
-        } else {
-            match self.commit(&mut composer, terms.chain || self.settings.chain, &mut warnings, progress)? {
-                Outcome::Committed(done) => Ok((done.first, done.last, done.count, done.filler)),
-                Outcome::Denied(denied) => Err(denied),
-                Outcome::Nothing => return Err(Error::new(ErrorKind::BadEvent, "there is no event to append")),
-            }
-        };
-        let value = match outcome {
-            Ok((first, last, count, filler)) => {
-                Appending::Appended(Appended { first, last, count, duplicate: false, filler })
-            }
-            Err(Refusal::Unmet(unmet)) => Appending::Denied(unmet),
-            Err(Refusal::Duplicate(seq)) => {
-                if !terms.dry_run {
-                    self.make_durable(seq)?;
-                }
-                warnings.extend(self.differs(&events[0], seq)?);
-                Appending::Appended(Appended { first: seq, last: seq, count: 1, duplicate: true, filler: None })
-            }
-        };
-        Ok(Said { value, warnings })
-    }
-
-    /// Whoever appended it may have been killed before it was durable, or is about to make it so.
-    fn make_durable(&self, seq: Seq) -> Result<(), Error> {
-        let file = self.file(seq);
-        self.disk.sync(&file).at("sync", &self.path, &file)?;
-        self.disk.sync_dir("").at("sync", &self.path, "")
-    }
-
-    /// What to say if the event that was appended under a key isn't the one that is asked for under it.
-    fn differs(&self, event: &Draft, seq: Seq) -> Result<Option<String>, Error> {
-        let Slot::Event(bytes) = self.read(seq)? else { return Ok(None) };
-        let now = self.now().wall;
-        let asked = event.render(self.settings.style, now, Added::default()).ok();
-        let members = |bytes: &[u8]| {
-            let mut members = Stored::parse(bytes).ok()?.members;
-            members.retain(|name, _| !ADDED.contains(&name.as_str()));
-            Some(members)
-        };
-        let is_other = members(&bytes) != asked.as_deref().and_then(members);
-        Ok(is_other.then(|| format!("event {seq} was appended under the same key, and is another one")))
+    /// Begins a batch: events that are appended together, and conditions for them.
+    ///
+    /// ```
+    /// use lokt::ledger::AppendError;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = lokt::ledger::Ledger::create(dir.path())?;
+    /// let batch = ledger.batch().event("opened", "{}")?.event("closed", "{}")?.expect_head(0);
+    /// assert_eq!(batch.append()?.count(), 2);
+    ///
+    /// let late = ledger.batch().event("opened", "{}")?.expect_head(0).append();
+    /// assert!(matches!(late, Err(AppendError::HeadMoved { head: 2, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { ledger: self, drafts: Vec::new(), expect: None, key: None, token: None }
     }
 }
 
-fn seq(number: u64) -> Seq {
-    Seq::new(number).unwrap_or(Seq::MAX)
-}
-
-/// Why nothing is appended.
-enum Refusal {
-    Unmet(Unmet),
-    Duplicate(Seq),
-}
-
-struct Append<'a> {
-    events: &'a [Draft],
-    /// Which of them aren't in the ledger yet.
-    rest: Vec<usize>,
-    /// Which are.
-    done: Vec<usize>,
-    terms: &'a AppendTerms<'a>,
+/// Events that are appended together, one after the other. Made by [`Ledger::batch`].
+///
+/// ```
+/// use lokt::ledger::Ledger;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// let ledger = Ledger::create(dir.path())?;
+/// let claimed = ledger.claim("1.2").try_acquire()?;
+/// let batch = ledger.batch().event("task_done", r#"{"task":"1.2"}"#)?;
+/// batch.under(&claimed).idempotency_key("1.2 done").append()?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a batch does nothing until `append` is called"]
+pub struct Batch<'a> {
     ledger: &'a Ledger,
+    drafts: Vec<Draft>,
+    expect: Option<u64>,
+    key: Option<String>,
+    token: Option<Token>,
 }
 
-impl Compose for Append<'_> {
-    type Denied = Refusal;
-
-    fn need(&self) -> Need {
-        let AppendTerms { expect, id, token, .. } = self.terms;
-        let is_native = self.ledger.settings.style == Style::Native;
-        if id.is_some()
-            || token.is_some()
-            || (is_native && self.events.iter().any(|event| Style::Native.knows(event.kind())))
-        {
-            Need::Fold
-        } else if expect.is_some() {
-            Need::Head
-        } else {
-            Need::Nothing
-        }
+impl Batch<'_> {
+    /// Adds an event of this type. `body` is a JSON object with its other members.
+    ///
+    /// # Errors
+    ///
+    /// The kind is [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if it is no event.
+    pub fn event(self, kind: &str, body: &str) -> Result<Self, Error> {
+        Ok(self.push(NewEvent::new(kind, body)?))
     }
 
-    fn compose(&mut self, view: &mut View<'_>) -> Result<Result<Vec<Piece>, Refusal>, Error> {
-        let is_whole = self.rest.len() == self.events.len();
-        if let Some(folded) = view.folded.as_deref_mut() {
-            if let Some(id) = self.terms.id
-                && let Some(seq) = self.seq_of_id(folded, id)?
-            {
-                return Ok(Err(Refusal::Duplicate(seq)));
-            }
-            if let Some(token) = self.terms.token {
-                trusted(folded, view.gap, false)?;
-                if let Err(denial) = claiming::check(&folded.table, token, &view.now, &self.ledger.me) {
-                    return Ok(Err(Refusal::Unmet(Unmet::Fence { token, denial })));
-                }
-            }
+    /// Adds an event.
+    pub fn push(mut self, event: NewEvent) -> Self {
+        self.drafts.push(event.into_draft());
+        self
+    }
+
+    /// Appends only if this is the number of the last event; 0 for an empty ledger.
+    pub fn expect_head(mut self, head: u64) -> Self {
+        self.expect = Some(head);
+        self
+    }
+
+    /// Appends only once under this key. The same key again gives the number that the event got. A
+    /// batch with a key has one event.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Appends only while this claim is held.
+    pub fn under(self, claimed: &Claimed) -> Self {
+        self.token(claimed.token())
+    }
+
+    /// Appends only while this is the token of a claim.
+    pub fn token(mut self, token: Token) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// Appends the events. They are durable when this returns. Readers may see the first of them
+    /// before the last.
+    ///
+    /// # Errors
+    ///
+    /// An [`AppendError`] says which condition was not met; then no event was appended.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = lokt::ledger::Ledger::create(dir.path())?;
+    /// let pay = || ledger.batch().event("paid", "{}")?.idempotency_key("invoice 7").append();
+    /// assert!(!pay()?.is_duplicate());
+    /// assert!(pay()?.is_duplicate());
+    /// assert_eq!(ledger.head()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append(self) -> Result<Appended, AppendError> {
+        let bad = |message: &str| AppendError::Failed(Error::new(ErrorKind::BadEvent, message));
+        if self.key.is_some() && self.drafts.len() > 1 {
+            return Err(bad("a batch with an idempotency key has one event"));
         }
-        // Before the event is judged: whoever lost the race is told so, not that its event no longer fits what the winner wrote.
-        if let Some(expected) = self.terms.expect.filter(|expected| is_whole && *expected != view.head) {
-            return Ok(Err(Refusal::Unmet(Unmet::Sequence { expected, head: view.head })));
-        }
-        self.check_native(view)?;
-        let piece = |nth: &usize| Piece {
-            draft: self.events[*nth].clone(),
-            id: self.terms.id.map(ToOwned::to_owned),
-            token: self.terms.token,
+        let token = match self.token.map(|token| (token, Seq::new(token.get()))) {
+            Some((token, None)) => return Err(AppendError::StaleToken { token, holder: None }),
+            Some((_, token)) => token,
+            None => None,
         };
-        Ok(Ok(self.rest.iter().map(piece).collect()))
-    }
-
-    fn published(&mut self, count: usize) {
-        self.done.extend(self.rest.drain(..count));
-    }
-
-    fn lost(&mut self, which: &[usize]) {
-        self.done.append(&mut self.rest);
-        self.rest = which.iter().filter_map(|nth| self.done.get(*nth).copied()).collect();
-        self.done.clear();
+        let terms = AppendTerms { expect: self.expect, id: self.key.as_deref(), token, ..AppendTerms::default() };
+        let said = self.ledger.inner.append_batch(&self.drafts, &terms, &mut |_, _| {}).map_err(Error::from)?;
+        match said.value {
+            Appending::Appended(appended) => Ok(Appended::new(appended, said.warnings)),
+            Appending::Denied(Unmet::Sequence { expected, head }) => Err(AppendError::HeadMoved { expected, head }),
+            Appending::Denied(Unmet::Fence { token, denial }) => {
+                let holder = denial.holder().cloned().map(Holder::of);
+                Err(AppendError::StaleToken { token: numbered(token), holder })
+            }
+        }
     }
 }
 
-impl Append<'_> {
-    /// The event under a key. What the cache says is believed only if that event says so, too: another may have its number by now.
-    fn seq_of_id(&self, folded: &mut Folded, id: &str) -> Result<Option<Seq>, Error> {
-        let folder = self.ledger.folder();
-        let Some(seq) = folder.seq_of_id(folded, id)? else { return Ok(None) };
-        if let Slot::Event(bytes) = self.ledger.read(seq)?
-            && Stored::parse(&bytes).is_ok_and(|event| event.id() == Some(id))
-        {
-            return Ok(Some(seq));
-        }
-        let head = folded.through;
-        *folded = Folded::new(self.ledger.settings.style);
-        folder.fold_on(folded, head)?;
-        folder.seq_of_id(folded, id)
+/// The number of the event that began a claim is its token.
+pub(super) fn numbered(seq: Seq) -> Token {
+    Token::new(seq.get()).expect("events are counted from 1")
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("events", &self.drafts).finish_non_exhaustive()
+    }
+}
+
+/// Events that were appended.
+///
+/// ```
+/// use lokt::ledger::Ledger;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// let ledger = Ledger::create(dir.path())?;
+/// let appended = ledger.batch().event("opened", "{}")?.event("closed", "{}")?.append()?;
+/// assert_eq!((appended.seq(), appended.last_seq(), appended.count()), (1, 2, 2));
+/// for warning in appended.warnings() {
+///     eprintln!("warning: {warning}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Appended {
+    inner: lokt_ledger::Appended,
+    warnings: Vec<Warning>,
+}
+
+impl Appended {
+    pub(super) fn of(said: WithWarnings<lokt_ledger::Appended>) -> Self {
+        Self::new(said.value, said.warnings)
     }
 
-    /// What the native program's replay would refuse for good must not get into its ledger, nor a node that makes it call the proof
-    /// invalid.
-    fn check_native(&self, view: &View<'_>) -> Result<(), Error> {
-        let Some(proof) = view.folded.as_deref().and_then(|folded| folded.proof.as_ref()) else { return Ok(()) };
-        let bad = |why: String| Error::new(ErrorKind::BadEvent, why);
-        let stored = self.rest.iter().map(|nth| {
-            let draft = &self.events[*nth];
-            let bytes = draft.render(Style::Native, view.now.wall, Added::default()).map_err(|error| bad(error.0))?;
-            Stored::parse(&bytes).map_err(|error| bad(error.0))
-        });
-        let stored: Vec<Stored> = stored.collect::<Result<_, Error>>()?;
-        let mut proof = proof.part(&stored);
-        for (event, seq) in stored.iter().zip(view.next.get()..) {
-            if let Some(wrong) = wrong_hash(event) {
-                return Err(bad(format!("the native program could not verify this ledger any more: {wrong}")));
+    fn new(inner: lokt_ledger::Appended, warnings: Vec<Warning>) -> Self {
+        Self { inner, warnings }
+    }
+
+    /// Returns the number of the first event.
+    pub fn seq(&self) -> u64 {
+        self.inner.first.get()
+    }
+
+    /// Returns the number of the last event.
+    pub fn last_seq(&self) -> u64 {
+        self.inner.last.get()
+    }
+
+    /// Returns how many events were appended. A program that ignores the lock may have written
+    /// between the first and the last.
+    pub fn count(&self) -> u64 {
+        self.inner.count
+    }
+
+    /// Reports whether the idempotency key was used before. Then nothing was appended, and the
+    /// number is that of the earlier event.
+    pub fn is_duplicate(&self) -> bool {
+        self.inner.duplicate
+    }
+
+    /// Returns what the caller should know although the events were appended.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+}
+
+/// The reason why no event was appended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The last event is another one than expected.
+    #[non_exhaustive]
+    HeadMoved {
+        /// The expected number.
+        expected: u64,
+        /// The number of the last event.
+        head: u64,
+    },
+    /// The token is not that of a live claim.
+    #[non_exhaustive]
+    StaleToken {
+        /// The token.
+        token: Token,
+        /// The holder of the claim, or its last holder, if that is known.
+        holder: Option<Holder>,
+    },
+    /// It is no event, or it could not be written.
+    Failed(Error),
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HeadMoved { expected, head } => {
+                write!(f, "the last event is {head}, and {expected} was expected")
             }
-            let Some(seq) = Seq::new(seq) else { continue };
-            proof.apply(seq, event).map_err(|refusal| {
-                bad(format!("the native program could not read this ledger any more: {}", refusal.0))
-            })?;
+            Self::StaleToken { token, holder: None } => write!(f, "token {token} is not that of a live claim"),
+            Self::StaleToken { token, holder: Some(holder) } => {
+                write!(f, "token {token} is not that of a live claim; the claim was that of {holder}")
+            }
+            Self::Failed(error) => error.fmt(f),
         }
-        Ok(())
+    }
+}
+
+impl error::Error for AppendError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::HeadMoved { .. } | Self::StaleToken { .. } => None,
+        }
+    }
+}
+
+impl From<Error> for AppendError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }

@@ -1,189 +1,261 @@
-//! A ledger: an append-only log of events, one file each, that programs of several kinds write to at once.
+//! A ledger: an append-only log of events that several programs share, and claims on tasks.
 //!
-//! [`Ledger`] is one directory. Appending is safe beside programs that know only the documented protocol (an exclusive `ledger.lock`,
-//! and a rename that replaces whatever is there), and fast beside many of our own:
+//! A [`Ledger`] is a directory with one file for each event. Events have numbers from 1 up, and are
+//! durable when [`append`](Ledger::append) returns. [`transact`](Ledger::transact) appends only if
+//! what was read still holds. [`claim`](Ledger::claim) gives one program a task, with a fencing
+//! token; [`claims`](Ledger::claims) lists the tasks that programs have. [`follow`](Ledger::follow)
+//! returns events as they come.
 //!
-//! * An event is written and synced before any lock is taken, as a file without a name (`prepared`).
-//! * Our own processes queue on a kernel mutex, then take `ledger.lock`, because others do (`inside`). What the dead left is replaced,
-//!   what others left is taken over with care (`takeover`).
-//! * Inside, the head is known from a hint that is checked (`head`), the event gets its name only if nothing has it, and the
-//!   directory is synced when both locks are free again.
+//! ```
+//! use lokt::ledger::Ledger;
 //!
-//! | file | one idea |
-//! | --- | --- |
-//! | `answers` | what is asked, and what is answered |
-//! | `settings` | what a ledger is |
-//! | `inside` | both locks, held |
-//! | `takeover` | a lock that was left behind |
-//! | `head` | which number is the highest |
-//! | `prepared` | events on disk that have no number yet |
-//! | `fold` | what the events say, from where an earlier command left off |
-//! | `standing` | how a ledger stands when something is decided about it |
-//! | `commit` | the one way in which events are added |
-//! | `transact` | what a program decides about the ledger as it stands |
-//! | `filler` | an event that says nothing, where a stopped writer will write |
-//! | `failures` | what is said when events could not be added |
-//! | `append` | what somebody typed: under conditions, or many at once |
-//! | `claims` | who has which node of work |
-//! | `meta` | how long claims last |
-//! | `lock_files` | claims in files of their own |
-//! | `census` | what a listing says |
-//! | `read` | what is under a number |
-//! | `follow` | events as they come |
-//! | `look` | what is under a number, for those who judge it |
-//! | `verify` | everything is read, and what is wrong is named |
-//! | `doctor` | what is wrong around the events, and what can be done about it |
-//! | `kept` | second names of our last events, for the day when a foreign tool replaces one |
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let dir = dir.path();
+//! let ledger = Ledger::create(dir)?;
+//! ledger.append("task_added", r#"{"task":"1.2"}"#)?;
+//! for event in ledger.read(1) {
+//!     let event = event?;
+//!     assert_eq!((event.seq(), event.kind()), (1, "task_added"));
+//!     assert_eq!(event.body(), r#"{"task":"1.2"}"#);
+//! }
+//!
+//! let claimed = ledger.claim("1.2").try_acquire()?;
+//! ledger.batch().event("task_done", r#"{"task":"1.2"}"#)?.under(&claimed).append()?;
+//! claimed.release()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Limitations
+//!
+//! Other programs may write to the same directory by the documented protocol. Conditions and tokens
+//! bind only programs that append through lokt.
 
-mod answers;
 mod append;
-mod census;
+mod claim;
+mod claim_error;
 mod claims;
-mod commit;
-mod doctor;
-mod failures;
-mod filler;
-mod fold;
+mod event;
 mod follow;
-mod head;
-mod inside;
-mod kept;
-mod lock_files;
-mod look;
-mod meta;
-mod prepared;
-mod read;
-mod settings;
-mod standing;
-mod takeover;
 mod transact;
 mod verify;
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
 
-use lokt_core::hold::Identity;
-use lokt_core::ledger::draft::Draft;
-use lokt_core::ledger::seq::Seq;
-use lokt_core::time::Moment;
+use lokt_ledger::{InitOptions, LockPatience};
+use lokt_sys::error::ErrorKind;
+use lokt_sys::machine::{default_owner, identity};
 
-pub use answers::{
-    AppendTerms, Appended, Appending, Census, ClaimEntry, ClaimTerms, Claimed, Claiming, Fix, Founding, How,
-    LockPatience, Problem, Progress, Reaped, Releasing, Settings, Slot, Unmet, Verification,
-};
-pub use lokt_core::ledger::checkpoint::Checkpoint;
-pub use lokt_core::ledger::fold::Folded;
-pub use transact::Transacted;
+pub use append::{AppendError, Appended, Batch};
+pub use claim::Claimed;
+pub use claim_error::ClaimError;
+pub use claims::Claim;
+pub use event::{Event, Events, NewEvent};
+pub use follow::Follow;
+pub use transact::View;
+pub use verify::{Problem, Verification};
 
-use crate::error::{At as _, Error, ErrorKind};
-use crate::locks::Said;
-use crate::sys::disk::Disk;
-use crate::sys::machine::{Linux, Machine};
-use crate::sys::os_disk::OsDisk;
+use crate::{Error, Request};
 
-/// Everybody may read events, and whatever is needed for that.
-const DIR_MODE: u32 = 0o755;
-/// The directory of events, in the directory that a ledger belongs to.
-const LEDGER: &str = "ledger";
-
-/// A ledger: the directory `ledger` below another one.
+/// A ledger in a directory. Clones are the same ledger.
 #[derive(Clone)]
 pub struct Ledger {
-    /// The directory that it belongs to.
-    dir: PathBuf,
-    /// The directory of events.
-    path: PathBuf,
-    /// Files in `path`.
-    disk: Arc<dyn Disk>,
-    /// Files in `dir`: `meta.json`, `nodes`, `locks`.
-    above: Arc<dyn Disk>,
-    machine: Arc<dyn Machine>,
-    me: Identity,
-    settings: Settings,
-    /// They are noted.
-    is_settled: bool,
-    patience: LockPatience,
+    inner: lokt_ledger::Ledger,
 }
 
 impl Ledger {
-    /// The ledger below `dir`; `None` if there is none.
-    pub fn existing(dir: &Path, me: Identity) -> Result<Option<Self>, Error> {
-        let path = dir.join(LEDGER);
-        let disk = match OsDisk::open_as(&path, DIR_MODE) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                return Err(Error::new(ErrorKind::NotARecord, format!("{} is not a directory", path.display())));
-            }
-            done => done.map_err(|error| Error::io("open", &path, error))?,
-        };
-        let above = OsDisk::open(dir).map_err(|error| Error::io("open", dir, error))?;
-        Self::on(dir, Arc::new(disk), Arc::new(above), Arc::new(Linux), me).map(Some)
+    /// Opens the ledger that belongs to `dir`: its events are in `dir/ledger`.
+    ///
+    /// # Errors
+    ///
+    /// The kind is [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no ledger.
+    ///
+    /// ```
+    /// use lokt::ErrorKind;
+    /// use lokt::ledger::Ledger;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// let missing = Ledger::open(dir).expect_err("there is none yet");
+    /// assert_eq!(missing.kind(), ErrorKind::NotFound);
+    ///
+    /// Ledger::create(dir)?;
+    /// assert_eq!(Ledger::open(dir)?.head()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
+        let dir = dir.as_ref();
+        let found = lokt_ledger::Ledger::existing(dir, identity(default_owner(), None))?;
+        let inner = found.ok_or_else(|| {
+            Error::new(ErrorKind::Missing, format!("there is no ledger in {}", dir.display()))
+                .with_hint("`Ledger::create` or `lokt ledger init` makes one")
+        })?;
+        Ok(Self { inner })
     }
 
-    /// Makes a ledger below `dir`, and says whether there was none.
-    pub fn init(dir: &Path, founding: Founding, me: Identity) -> Result<(Self, bool), Error> {
-        let path = dir.join(LEDGER);
-        let (disk, _) = OsDisk::create_as(&path, DIR_MODE).map_err(|error| Error::io("make", &path, error))?;
-        let above = OsDisk::open(dir).map_err(|error| Error::io("open", dir, error))?;
-        let mut ledger = Self::on(dir, Arc::new(disk), Arc::new(above), Arc::new(Linux), me)?;
-        let is_new = ledger.found(founding)?;
-        Ok((ledger, is_new))
+    /// Makes a ledger that belongs to `dir`, as `lokt ledger init` does. Opens the one that is
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory cannot be written to or has something else in the place of a ledger.
+    ///
+    /// ```
+    /// use lokt::ledger::Ledger;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = Ledger::create(dir.path())?;
+    /// assert_eq!(ledger.path(), dir.path().join("ledger"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create(dir: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::init(dir.as_ref(), InitOptions::default())
     }
 
-    /// A ledger on any disk: `disk` has its events, `above` is the directory that it belongs to.
-    pub fn on(
-        dir: &Path,
-        disk: Arc<dyn Disk>,
-        above: Arc<dyn Disk>,
-        machine: Arc<dyn Machine>,
-        mut me: Identity,
-    ) -> Result<Self, Error> {
-        me.fs = disk.mount().fs;
-        let path = dir.join(LEDGER);
-        let (settings, is_settled) = settings::of(&*disk, &*above, &path)?;
-        let patience = LockPatience::default();
-        Ok(Self { dir: dir.to_owned(), path, disk, above, machine, me, settings, is_settled, patience })
+    /// Makes a ledger of which each event carries a digest of all events before it. A ledger that
+    /// is there is chained from its next event on.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    ///
+    /// ```
+    /// use lokt::ledger::Ledger;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = Ledger::create_chained(dir.path())?;
+    /// ledger.append("paid", r#"{"amount":12.50}"#)?;
+    /// assert!(ledger.read(1).next().expect("there is one event")?.body().contains("chain"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_chained(dir: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::init(dir.as_ref(), InitOptions { chain: true, ..InitOptions::default() })
     }
 
-    /// How long to wait for other programs' locks.
+    fn init(dir: &Path, options: InitOptions) -> Result<Self, Error> {
+        let (inner, _) = lokt_ledger::Ledger::init(dir, options, identity(default_owner(), None))?;
+        Ok(Self { inner })
+    }
+
+    /// Returns the same ledger with another owner of claims; the default is the login name.
+    ///
+    /// ```
+    /// use lokt::ledger::Ledger;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = Ledger::create(dir.path())?.owner("alice");
+    /// let claimed = ledger.claim("1.2").try_acquire()?;
+    /// assert_eq!(ledger.holder("1.2")?.expect("it is claimed").owner(), "alice");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn patient(mut self, patience: LockPatience) -> Self {
-        self.patience = patience;
-        self
+    pub fn owner(self, owner: impl Into<String>) -> Self {
+        Self { inner: self.inner.acting_as(identity(owner.into(), None)) }
     }
 
-    /// The directory of events.
+    /// Returns the same ledger with another limit on waiting for a program that writes to it; the
+    /// default is five seconds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use lokt::ledger::Ledger;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = Ledger::create(dir.path())?.lock_timeout(Duration::from_secs(30));
+    /// ledger.append("note", "{}")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn lock_timeout(self, timeout: Duration) -> Self {
+        Self { inner: self.inner.patient(LockPatience { timeout, ..LockPatience::default() }) }
+    }
+
+    /// Returns the directory of events.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = lokt::ledger::Ledger::create(dir.path())?;
+    /// assert!(ledger.path().is_dir());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &Path {
-        &self.path
+        self.inner.path()
     }
 
-    /// What it is.
-    pub fn settings(&self) -> Settings {
-        self.settings
+    /// Returns the number of the last event; 0 for an empty ledger.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory cannot be read.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = lokt::ledger::Ledger::create(dir.path())?;
+    /// ledger.append("note", "{}")?;
+    /// assert_eq!(ledger.head()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn head(&self) -> Result<u64, Error> {
+        Ok(self.inner.head()?.value)
     }
 
-    /// Now, by its machine's clocks.
-    pub fn now(&self) -> Moment {
-        self.machine.now()
-    }
-
-    /// Appends an event, if the head is `expected`; 0 is an empty ledger's.
-    pub fn append_if(&self, event: &Draft, expected: u64) -> Result<Said<Appending>, Error> {
-        self.append(event, &AppendTerms { expect: Some(expected), ..AppendTerms::default() })
-    }
-
-    /// The file of an event.
-    pub(crate) fn file(&self, seq: Seq) -> String {
-        self.settings.style.file_name(seq)
-    }
-
-    /// A file in it, for a message.
-    pub(crate) fn at(&self, path: &str) -> PathBuf {
-        self.path.join(path)
-    }
-
-    fn random(&self) -> Result<u128, Error> {
-        self.machine.random().at("get random bits for", &self.path, "")
+    /// Returns the events from number `from` up to the head, in order.
+    ///
+    /// An event that is missing or damaged is an error of the kind [`ErrorKind::Damaged`](crate::ErrorKind::Damaged); the
+    /// iterator continues after it. Events that are appended meanwhile are returned, too.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let ledger = lokt::ledger::Ledger::create(dir.path())?;
+    /// ledger.append("opened", "{}")?;
+    /// ledger.append("closed", "{}")?;
+    /// for event in ledger.read(2) {
+    ///     assert_eq!(event?.kind(), "closed");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(&self, from: u64) -> Events<'_> {
+        Events::new(&self.inner, from, u64::MAX)
     }
 }
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    const fn is_send<T: Send>() {}
+    is_send_and_sync::<Ledger>();
+    is_send_and_sync::<Event>();
+    is_send_and_sync::<NewEvent>();
+    is_send_and_sync::<Batch<'_>>();
+    is_send_and_sync::<Claimed>();
+    is_send_and_sync::<Claim>();
+    is_send::<Follow>();
+    is_send::<Request<'_, Claimed>>();
+    is_send_and_sync::<AppendError>();
+    is_send_and_sync::<ClaimError>();
+    is_send_and_sync::<Verification>();
+};

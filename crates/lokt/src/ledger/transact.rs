@@ -1,82 +1,121 @@
-//! What a program decides about the ledger as it stands: no other writer gets between the look and the events.
+//! A program's decision about the ledger.
 
-use lokt_core::ledger::draft::Draft;
+use std::fmt;
+
+use crate::Error;
 use lokt_core::ledger::fold::Folded;
+use lokt_ledger::Transacted;
+use lokt_sys::warnings::WithWarnings;
 
-use super::Ledger;
-use super::answers::Appended;
-use super::commit::{Committed, Compose, Need, Outcome, Piece, View};
-use crate::error::Error;
-use crate::locks::Said;
-
-/// What came of a decision.
-#[derive(Debug)]
-pub enum Transacted<D> {
-    /// Its events are durable.
-    Appended(Appended),
-    /// It wanted none.
-    Nothing,
-    /// It said no.
-    Denied(D),
-}
+use super::{Appended, Events, Ledger, NewEvent};
+use crate::Holder;
 
 impl Ledger {
-    /// Appends what `decide` says when it is shown what all events say. It is asked before the lock is taken, and again inside if the ledger
-    /// has moved meanwhile, a few times at most; so it must be pure, and a busy ledger doesn't make it fail.
+    /// Appends the events that `decide` returns for the ledger, if no other writer was faster.
+    /// Returns `None` if it returns no event.
+    ///
+    /// If the ledger has moved, `decide` is called again with the new events, a few times at most.
+    /// So it must not have side effects. Its last answer is about the ledger to which the events are
+    /// added. A program that ignores the lock of the ledger is not kept out.
+    ///
+    /// # Errors
+    ///
+    /// The error of `decide`, then nothing was appended; or an error of lokt, converted into it.
     ///
     /// ```
-    /// use lokt::Draft;
-    /// use lokt::ledger::{Founding, Ledger, Transacted};
+    /// use lokt::ledger::{Ledger, NewEvent};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
-    /// let (ledger, _) = Ledger::init(dir.path(), Founding::default(), lokt::identity("alice".into(), None))?;
-    /// let said = ledger.transact(|events| {
-    ///     if events.through >= 100 {
-    ///         return Err("that is enough");
-    ///     }
-    ///     Ok(vec![Draft::new("counted", vec![("so_far", events.through.into())])])
-    /// })?;
-    /// assert!(matches!(said.value, Transacted::Appended(appended) if appended.first.get() == 1));
+    /// let ledger = Ledger::create(dir.path())?;
+    /// // At most two seats, for any number of programs.
+    /// let book = |name: &str| {
+    ///     ledger.transact(|view| {
+    ///         let mut booked = 0;
+    ///         for event in view.events() {
+    ///             booked += usize::from(event?.kind() == "booked");
+    ///         }
+    ///         if booked == 2 {
+    ///             return Err("sold out".into());
+    ///         }
+    ///         let booking = NewEvent::new("booked", &format!(r#"{{"by":"{name}"}}"#))?;
+    ///         Ok::<_, Box<dyn std::error::Error>>(vec![booking])
+    ///     })
+    /// };
+    /// book("alice")?;
+    /// book("bob")?;
+    /// assert_eq!(book("carol").expect_err("both are booked").to_string(), "sold out");
     /// # Ok(())
     /// # }
     /// ```
-    pub fn transact<D>(
+    pub fn transact<E: From<Error>>(
         &self,
-        decide: impl FnMut(&Folded) -> Result<Vec<Draft>, D>,
-    ) -> Result<Said<Transacted<D>>, Error> {
-        let mut warnings = Vec::new();
-        let value = match self.commit(&mut Decide(decide), self.settings.chain, &mut warnings, &mut |_, _| {})? {
-            Outcome::Committed(done) => {
-                let Committed { first, last, count, filler } = done;
-                Transacted::Appended(Appended { first, last, count, duplicate: false, filler })
-            }
-            Outcome::Nothing => Transacted::Nothing,
-            Outcome::Denied(denied) => Transacted::Denied(denied),
-        };
-        Ok(Said { value, warnings })
-    }
-
-    /// What all events say: who has what, the chain, gaps and damage.
-    pub fn fold(&self) -> Result<Said<Folded>, Error> {
-        let head = self.catch_up()?;
-        let folded = self.folded(head.seq)?;
-        self.keep_what_was_read(Some(folded.clone()));
-        Ok(Said { value: folded, warnings: head.warning(self).into_iter().collect() })
+        mut decide: impl FnMut(&View<'_>) -> Result<Vec<NewEvent>, E>,
+    ) -> Result<Option<Appended>, E> {
+        let said = self.inner.transact(|folded| {
+            let events = decide(&View { ledger: self, folded })?;
+            Ok(events.into_iter().map(NewEvent::into_draft).collect())
+        });
+        let WithWarnings { value, warnings } = said.map_err(Error::from)?;
+        match value {
+            Transacted::Appended(value) => Ok(Some(Appended::of(WithWarnings { value, warnings }))),
+            Transacted::Nothing => Ok(None),
+            Transacted::Denied(denied) => Err(denied),
+        }
     }
 }
 
-struct Decide<F>(F);
+/// A consistent view of a ledger, shown to a [transaction](Ledger::transact).
+///
+/// ```
+/// use lokt::ledger::{Ledger, NewEvent};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// let ledger = Ledger::create(dir.path())?;
+/// // Adds a task only if no program works on it, and the ledger is complete.
+/// let added = ledger.transact(|view| {
+///     if view.holder("1.2").is_some() || view.damage().is_some() {
+///         return Ok(Vec::new());
+///     }
+///     assert_eq!(view.events().count() as u64, view.head());
+///     Ok::<_, lokt::Error>(vec![NewEvent::new("task_added", r#"{"task":"1.2"}"#)?])
+/// })?;
+/// assert!(added.is_some());
+/// # Ok(())
+/// # }
+/// ```
+pub struct View<'a> {
+    ledger: &'a Ledger,
+    folded: &'a Folded,
+}
 
-impl<D, F: FnMut(&Folded) -> Result<Vec<Draft>, D>> Compose for Decide<F> {
-    type Denied = D;
-
-    fn need(&self) -> Need {
-        Need::Fold
+impl View<'_> {
+    /// Returns the number of the last event; 0 for an empty ledger.
+    pub fn head(&self) -> u64 {
+        self.folded.through
     }
 
-    fn compose(&mut self, view: &mut View<'_>) -> Result<Result<Vec<Piece>, D>, Error> {
-        let folded = view.folded.as_deref().expect("it was asked for");
-        Ok((self.0)(folded).map(|drafts| drafts.into_iter().map(Piece::from).collect()))
+    /// Returns all events of the view, in order.
+    pub fn events(&self) -> Events<'_> {
+        Events::new(&self.ledger.inner, 1, self.head())
+    }
+
+    /// Returns the holder of a task; `None` if the task is free or its claim has expired.
+    pub fn holder(&self, task: &str) -> Option<Holder> {
+        let claim = self.folded.table.claim(task)?;
+        let holder = claim.holder(task, &self.ledger.inner.now(), self.ledger.inner.me());
+        holder.lives().then(|| Holder::of(holder))
+    }
+
+    /// Returns what makes the view incomplete: the first event that is missing or damaged.
+    pub fn damage(&self) -> Option<&str> {
+        self.folded.trouble.first().map(|(_, what)| what.as_str())
+    }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("head", &self.head()).finish_non_exhaustive()
     }
 }

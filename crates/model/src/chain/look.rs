@@ -56,11 +56,11 @@ pub(super) fn ask(model: Leases, known: &Known, op: Op, session: u8, token: u8, 
         elapsed,
         frozen: None,
         line: Line::default(),
-        next_token: Fence::new(known.next.into()).expect("numbers begin at 1"),
         fresh_id: &LockId::from_bits(u128::MAX),
         now: moment(time),
     };
-    match decide(&intent, facts, &identity(owner), &Policy::LEASES) {
+    let next = Fence::new(known.next.into()).expect("numbers begin at 1");
+    match decide(&intent, facts, &identity(owner), &Policy::LEASES).with_token(next) {
         Decision::Commit { next, .. } => {
             let given = next.and_then(|next| next.token).map(Fence::get);
             let expected = match op {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use lokt_core::decide::{Bearer, Decision, Facts, Grip, Intent, Line, Policy, Slot, Terms, decide};
+use lokt_core::decide::{Decision, Facts, HoldKey, Intent, Line, Policy, ProcessHolder, Slot, Terms, decide};
 use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::{Fence, Hold, Identity, LockId, PulseRef};
 use lokt_core::line::{OFFER_MS_MAX, Ticket, ahead};
@@ -68,7 +68,7 @@ pub(super) fn line_before(tickets: &[Ticket], mine: Option<u8>) -> Line {
 /// A guard's end: is there something to remove?
 pub(super) fn releases(model: Queue, state: &State, number: u8) -> bool {
     let hold = hold_of(number);
-    let grip = Grip { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };
+    let grip = HoldKey { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };
     let intent = Intent::Release(grip);
     let decision =
         with_facts(model, state, number, Line::default(), |facts, me| decide(&intent, facts, me, &Policy::NAMED));
@@ -105,7 +105,6 @@ fn with_facts<R>(
         elapsed,
         frozen: None,
         line,
-        next_token: token(number),
         fresh_id: &fresh_id,
         now: moment(),
     };
@@ -151,11 +150,11 @@ fn new_hold(number: u8) -> Hold {
         elapsed: Elapsed::NOTHING,
         frozen: None,
         line: Line::default(),
-        next_token: token(number),
         fresh_id: &lock_id(number),
         now: moment(),
     };
-    match decide(&intent, facts, &identity(number), &Policy::NAMED) {
+    let decision = decide(&intent, facts, &identity(number), &Policy::NAMED);
+    match decision.with_token(token(number)).with_pulse(pulse(number)) {
         Decision::Commit { next: Some(hold), .. } => *hold,
         other => unreachable!("a free lock is granted: {other:?}"),
     }
@@ -176,10 +175,13 @@ fn identity(number: u8) -> Identity {
     }
 }
 
-fn bearer(number: u8) -> Bearer {
-    let pulse = PulseRef { number: u64::from(number), dev: 1, ino: u64::from(number) };
+fn bearer(number: u8) -> ProcessHolder {
     let process = ProcessRef { pid: pid(number), start: pid(number) };
-    Bearer { process, pulse: Some(pulse), inside: None }
+    ProcessHolder { process, has_pulse: true, inside: None }
+}
+
+fn pulse(number: u8) -> PulseRef {
+    PulseRef { number: u64::from(number), dev: 1, ino: u64::from(number) }
 }
 
 fn pid(number: u8) -> i64 {

@@ -1,8 +1,8 @@
 //! From what a client reads to what it is going to do: the facts, the real `decide`, and the plan.
 
 use lokt_core::decide::{
-    Bearer, Breaking, Broken, Cause, Condition, Decision, Facts, Grip as Proof, Intent, Line, Policy, Slot, Terms,
-    decide,
+    Breaking, Broken, Cause, Condition, Decision, Facts, HoldKey as Key, Intent, Line, Policy, ProcessHolder, Slot,
+    Terms, decide,
 };
 use lokt_core::denial::Staleness;
 use lokt_core::hold::{Fence, Hold, Identity, LockId};
@@ -52,11 +52,15 @@ pub(super) fn judge(state: &State, ask: Ask, flaw: Flaw) -> Option<Plan> {
         elapsed,
         frozen: None,
         line: Line::default(),
-        next_token: Fence::new(u64::from(draw.token)).expect("tokens start at 1"),
         fresh_id: &fresh_id,
         now,
     };
-    let decision = decide(&intent(ask), facts, &me, &Policy::NAMED);
+    let token = Fence::new(u64::from(draw.token)).expect("tokens start at 1");
+    let intent = intent(ask);
+    let mut decision = decide(&intent, facts, &me, &Policy::NAMED).with_token(token);
+    if matches!(intent, Intent::Guard(..)) {
+        decision = decision.with_pulse(pulse_of(pid_of(ask.client)));
+    }
     plan(state, ask, flaw, judged, draw, &decision)
 }
 
@@ -75,7 +79,7 @@ fn intent(ask: Ask) -> Intent {
     let pid = pid_of(ask.client);
     let proof = || {
         let grip = ask.grip.expect("only a guard renews and releases");
-        Proof {
+        Key {
             lock_id: LockId::from_bits(u128::from(grip.lock_id)),
             token: Fence::new(u64::from(grip.token)),
             pulse: Some(pulse_of(pid)),
@@ -85,7 +89,7 @@ fn intent(ask: Ask) -> Intent {
         Op::Lock | Op::LockLeased => Intent::Lock(terms),
         Op::Guard | Op::GuardLeased => {
             let process = ProcessRef { pid, start: pid };
-            Intent::Guard(terms, Bearer { process, pulse: Some(pulse_of(pid)), inside: None })
+            Intent::Guard(terms, ProcessHolder { process, has_pulse: true, inside: None })
         }
         Op::Unlock => Intent::Unlock(Breaking::No, Condition::default()),
         Op::Force => Intent::Unlock(Breaking::Force, Condition::default()),
@@ -119,7 +123,7 @@ fn flawed(flaw: Flaw, record: &Record, liveness: Liveness, elapsed: Elapsed) -> 
 
 /// What follows from the decision; nothing from a denial.
 fn plan(state: &State, ask: Ask, flaw: Flaw, judged: Entry, draw: Draw, decision: &Decision) -> Option<Plan> {
-    let Decision::Commit { next, cause, broken } = decision else { return None };
+    let Decision::Commit { next, cause, broken, .. } = decision else { return None };
     let old = judged.record();
     let next = next.as_ref().map(|next| {
         let mut next = Record::from_hold(next, FRESH);

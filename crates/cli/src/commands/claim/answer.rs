@@ -1,8 +1,9 @@
 //! A claim that was made or goes on, said in text or JSON.
 
-use lokt::ledger::{Claimed, How};
-use lokt::time::show_wall_seconds;
-use lokt::{Hold, Seq};
+use lokt_core::hold::Hold;
+use lokt_core::ledger::seq::Seq;
+use lokt_core::time::show_wall_seconds;
+use lokt_ledger::{Claimed, How};
 use serde::Serialize;
 
 use super::holder::claimant;

@@ -1,50 +1,15 @@
 //! A claim that was refused, said in text or JSON.
 
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::time::show_wall_seconds;
-use lokt::{Denial, Fence, Holder, Refused};
+use lokt_core::denial::{Denial, Holder};
+use lokt_core::ledger::claiming::Refused;
+use lokt_core::time::show_wall_seconds;
 use serde::Serialize;
 
-use super::holder::{claimant, expired_ago, expires_at, until};
+use super::holder::{HolderMembers, claimant, expired_ago, until};
 use crate::exit::Exit;
-use crate::members::text;
+use crate::machine;
 use crate::report::{Format, Report};
-use crate::show::{clean, quoted, seconds};
-
-/// Who has the node.
-#[derive(Serialize)]
-struct HolderMembers {
-    holder_owner: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_token: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_since: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_expires_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_remaining_sec: Option<i64>,
-    holder_expired: bool,
-}
-
-impl HolderMembers {
-    fn of(holder: &Holder) -> Self {
-        let hold = &holder.hold;
-        Self {
-            holder_owner: hold.owner.clone(),
-            holder_host: text(&hold.host),
-            holder_pid: Some(hold.pid).filter(|pid| *pid > 0),
-            holder_token: hold.token.map(Fence::get),
-            holder_since: hold.began().map(show_wall_seconds),
-            holder_expires_at: expires_at(hold),
-            holder_remaining_sec: holder.left_ms().map(seconds),
-            holder_expired: !holder.lives(),
-        }
-    }
-}
+use crate::show::{clean, quoted};
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -61,14 +26,13 @@ struct Answer<'a> {
 /// Says no. `me` asked.
 pub(super) fn report(node: &str, me: &str, refused: &Refused, format: Format) -> Report {
     let (exit, code, message, hint) = words(node, me, refused);
-    let report = Report::new(exit);
     let holder = match refused {
         Refused::Hold(denial) => denial.holder(),
         Refused::NoSuchNode | Refused::NotAvailable(_) => None,
     };
     match format {
-        Format::Json => report.json(&Answer {
-            status: if exit == Exit::Held { "blocked" } else { "error" },
+        Format::Json => Report::new(exit).json(&Answer {
+            status: exit.refusal_status(),
             node,
             owner: me,
             holder: holder.map(HolderMembers::of),
@@ -77,15 +41,14 @@ pub(super) fn report(node: &str, me: &str, refused: &Refused, format: Format) ->
             hint,
         }),
         Format::Text => {
-            let report = report.note(format!("error: {message}"));
-            let now = Linux.now().wall;
+            let now = machine::now().wall;
             let lines = holder.filter(|_| exit == Exit::Held).map(|holder| {
                 let since = holder.hold.began().map(|began| format!("  since:   {}", show_wall_seconds(began)));
                 let until = until(holder, now);
                 let until = until.strip_prefix("until ").unwrap_or(&until).to_owned();
                 since.into_iter().chain([format!("  until:   {until}")])
             });
-            report.notes(lines.into_iter().flatten()).note(format!("hint: {hint}"))
+            Report::refused(exit, &message, lines.into_iter().flatten(), Some(hint), None)
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use lokt::Seq;
-use lokt::ledger::{ClaimTerms, Claiming};
+use lokt_core::ledger::seq::Seq;
+use lokt_ledger::{ClaimTerms, Claiming};
 
-use super::super::ledger::place::Place;
+use super::owner::OwnClaim;
 use super::{answer, denied};
 use crate::args::{lease_seconds, parse_seq, parse_ttl};
-use crate::context;
 use crate::report::{Failure, Format, Report};
 
 /// Give one's own claim a new end, counted from now
@@ -17,14 +16,8 @@ use crate::report::{Failure, Format, Report};
     after_help = "A claim that has expired isn't extended (exit code 5): `lokt claim take` claims the node anew, if it is free."
 )]
 pub(crate) struct Args {
-    /// The node
-    #[arg(id = "nodes", value_name = "NODE")]
-    node: String,
     #[command(flatten)]
-    place: Place,
-    /// Whose claim it is; otherwise that of `LOKT_OWNER`, or of whoever is logged in
-    #[arg(long, value_name = "OWNER")]
-    owner: Option<String>,
+    claim: OwnClaim,
     /// End it by itself after this long (rounded up to seconds)
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
     ttl: Option<Duration>,
@@ -40,12 +33,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    let me = context::whoever(args.owner.as_deref())?;
-    let owner = me.owner.clone();
-    let ledger = args.place.open_as(me)?;
+    let (ledger, owner) = args.claim.open()?;
     let (ttl_sec, only_new) = (lease_seconds(args.ttl), false);
     let terms = ClaimTerms { ttl_sec, only_new, force: args.force, dry_run: args.dry_run };
-    let said = ledger.extend(&args.node, args.token, &terms)?;
+    let said = ledger.extend(&args.claim.node, args.token, &terms)?;
     let report = match said.value {
         Claiming::Claimed(claimed) => answer::report(&claimed, true, args.dry_run, format),
         Claiming::Denied { node, refused } => denied::report(&node, &owner, &refused, format),

@@ -1,15 +1,16 @@
 //! `lokt claim list`: who has which node.
 
 use jiff::Timestamp;
-use lokt::ledger::ClaimEntry;
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::time::show_wall_seconds;
-use lokt::{Fence, Holder};
+use lokt_core::denial::Holder;
+use lokt_core::hold::Fence;
+use lokt_core::time::show_wall_seconds;
+use lokt_ledger::ClaimEntry;
 use serde::Serialize;
 
 use super::super::ledger::place::Place;
 use super::holder::{claimant, expires_at, until};
 use crate::exit::Exit;
+use crate::machine;
 use crate::members::text;
 use crate::report::{Failure, Format, Report};
 use crate::show::{clean, quoted, seconds};
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         (Format::Json, all) => report.json(&all.iter().map(|entry| row(entry)).collect::<Vec<_>>()),
         (Format::Text, []) => report.text("no claims\n"),
         (Format::Text, all) => {
-            let now = Linux.now().wall;
+            let now = machine::now().wall;
             report.text(all.iter().map(|entry| line(entry, now)).collect::<String>())
         }
     };

@@ -5,11 +5,11 @@ mod denied;
 pub(super) mod extend;
 pub(super) mod holder;
 pub(super) mod list;
+mod owner;
 pub(super) mod reap;
 pub(super) mod release;
 pub(super) mod run;
 pub(super) mod take;
-mod waiting;
 
 /// What the group is for.
 pub(super) const ABOUT: &str = "Give exactly one agent a node of work, and take it back when the agent is gone";

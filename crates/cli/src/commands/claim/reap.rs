@@ -1,7 +1,7 @@
 //! `lokt claim reap`: claims whose time is over are ended.
 
-use lokt::Seq;
-use lokt::ledger::ClaimTerms;
+use lokt_core::ledger::seq::Seq;
+use lokt_ledger::ClaimTerms;
 use serde::Serialize;
 
 use super::super::ledger::place::Place;
@@ -43,7 +43,7 @@ struct Ended<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    let ledger = args.place.open_as(context::whoever(None)?)?;
+    let ledger = args.place.open_as(context::caller(None)?)?;
     let terms = ClaimTerms { force: args.force, dry_run: args.dry_run, ..ClaimTerms::default() };
     let said = ledger.reap(&terms)?;
     let reaped = &said.value;

@@ -1,23 +1,26 @@
 //! `lokt claim run`: run a command under a claim.
 
-use std::ffi::OsString;
+use std::io;
 use std::process::Command;
 use std::time::Duration;
 
-use lokt::ledger::{ClaimTerms, Claiming};
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::{ClaimGuard, Notice, OnLost, Timeout, Warning};
+use lokt_core::guard::{OnLost, Warning};
+use lokt_guard::{Finished, Notice};
+use lokt_ledger::ClaimGuard;
+use lokt_ledger::{ClaimTerms, Claiming};
+use lokt_sys::signals::SignalQueue;
 
-use super::super::guard::{Speaker, WhenLost, what_follows};
+use super::super::guard::WhenLost;
 use super::super::ledger::place::Place;
-use super::super::runner::{Ran, Runner};
-use super::super::waiting::{inbox, interrupted_at};
+use super::super::runner::{Acquired, Guard, NotStarted, Runner, what_follows};
+use super::super::waiting::{inbox, interrupted};
 use super::denied;
 use super::holder::{claimant, until};
+use super::owner::NewOwner;
 use super::take::claim;
-use crate::args::{lease_seconds, parse_timeout, parse_ttl, waiting_time};
-use crate::context;
-use crate::report::{Failure, Format, Report, say};
+use crate::args::{CommandArg, QuietArg, WaitArgs, lease_seconds, parse_ttl};
+use crate::machine;
+use crate::report::{Failure, Format, Report};
 use crate::show::{clean, quoted};
 
 /// Run a command under a claim, and give the claim back when it ends
@@ -34,70 +37,72 @@ pub(crate) struct Args {
     node: String,
     #[command(flatten)]
     place: Place,
-    /// Claim it for this owner; otherwise `LOKT_OWNER`, or whoever is logged in
-    #[arg(long, value_name = "OWNER")]
-    owner: Option<String>,
+    #[command(flatten)]
+    owner: NewOwner,
     /// How long the claim lasts without renewals (rounded up to seconds)
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl, allow_hyphen_values = true)]
     ttl: Option<Duration>,
-    /// Wait for it, for at most 10 minutes
-    #[arg(long)]
-    wait: bool,
-    /// Wait for it, for at most this long; 0 tries once, `never` waits without a limit
-    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Timeout>,
+    #[command(flatten)]
+    wait: WaitArgs,
     /// What to do when the claim is lost while the command runs
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_lost: WhenLost,
     /// Exit with this code instead of 2 if the node is unavailable; the default is `LOKT_EXIT_CONFLICT`
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
     conflict_exit_code: Option<u8>,
-    /// Say nothing but errors and warnings: a refusal is in the exit code
-    #[arg(short = 'q', long)]
-    quiet: bool,
+    #[command(flatten)]
+    quiet: QuietArg,
     /// Claim it although events are missing or damaged, which may be claims
     #[arg(long)]
     force: bool,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    command: CommandArg,
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as every command answers")]
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    Ok(Runner::run(args.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
+    let (quiet, conflict_exit_code) = (args.quiet.quiet, args.conflict_exit_code);
+    let runner = Runner { command: &args.command.command, quiet, conflict_exit_code, format };
+    Ok(runner.run_under(|| acquire(args, format)))
 }
 
-fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
-    let me = context::whoever(args.owner.as_deref())?;
-    let owner = me.owner.clone();
-    let ledger = args.place.open_as(me)?;
+fn acquire(args: &Args, format: Format) -> Result<Acquired<'static>, NotStarted> {
+    let (ledger, owner) = args.owner.open(&args.place)?;
     let mut inbox = inbox()?;
     let terms = ClaimTerms { ttl_sec: lease_seconds(args.ttl), only_new: true, force: args.force, dry_run: false };
-    let timeout = waiting_time(args.wait, args.timeout);
-    let said = claim(&ledger, std::slice::from_ref(&args.node), &terms, timeout, args.quiet, Some(&mut inbox))?;
-    let claimed = match said.value {
-        Claiming::Claimed(claimed) => claimed,
-        Claiming::Denied { node, refused } => {
-            let report = denied::report(&node, &owner, &refused, runner.format);
-            return Ok(Ran::NotStarted(report.warnings(said.warnings)));
+    let timeout = args.wait.timeout();
+    let said = claim(&ledger, std::slice::from_ref(&args.node), &terms, timeout, args.quiet.quiet, Some(&mut inbox))?;
+    let report = match said.value {
+        Claiming::Claimed(claimed) => {
+            let guard = Claim { guard: ClaimGuard::new(ledger, &claimed, args.force), on_lost: args.on_lost.into() };
+            return Ok(Acquired { guard: Box::new(guard), inbox, warnings: said.warnings });
         }
-        Claiming::Interrupted => {
-            let signal = inbox.ended_by().unwrap_or(0);
-            let report = interrupted_at("node", &args.node, signal, runner.format);
-            return Ok(Ran::NotStarted(report.warnings(said.warnings)));
-        }
+        Claiming::Denied { node, refused } => denied::report(&node, &owner, &refused, format),
+        Claiming::Interrupted => interrupted("node", &args.node, inbox.ended_by().unwrap_or(0), format),
     };
-    for warning in said.warnings {
-        say(&format!("warning: {}\n", clean(&warning)));
+    Err(NotStarted::Refused(report.warnings(said.warnings)))
+}
+
+/// A claim that was made for a command.
+struct Claim {
+    guard: ClaimGuard,
+    on_lost: OnLost,
+}
+
+impl Guard for Claim {
+    fn noun(&self) -> &'static str {
+        "claim"
     }
-    let (program, rest) = args.command.split_first().expect("the parser wants a command");
-    let on_lost = args.on_lost.into();
-    let mut speaker = Speaker::default();
-    let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(notice, on_lost)));
-    let guard = ClaimGuard::new(ledger, &claimed, args.force);
-    let finished = guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell);
-    runner.ran(finished, &inbox, &args.command, "claim")
+
+    fn run(
+        self: Box<Self>,
+        command: &mut Command,
+        inbox: &mut SignalQueue,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<io::Result<Finished>, NotStarted> {
+        let mut tell = |notice: &Notice<'_>| warn(warning(notice, self.on_lost));
+        Ok(self.guard.run(command, self.on_lost, inbox, &mut tell))
+    }
 }
 
 fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {
@@ -114,7 +119,7 @@ fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {
         Warning::Lost { holder, stops, .. } => {
             let who = match holder {
                 Some(holder) if holder.lives() => {
-                    format!("it is claimed by {} {}", claimant(&holder.hold), until(holder, Linux.now().wall))
+                    format!("it is claimed by {} {}", claimant(&holder.hold), until(holder, machine::now().wall))
                 }
                 Some(_) => "it has expired".to_owned(),
                 None => "nobody has it any more".to_owned(),

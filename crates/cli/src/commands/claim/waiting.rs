@@ -3,11 +3,12 @@
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::{Denial, Waiting};
+use lokt_core::denial::Denial;
+use lokt_sys::wait_policy::Waiting;
 
 use super::super::waiting::{CLEAR, fitting, how_long};
 use super::holder::{claimant, until};
+use crate::machine;
 use crate::report::say;
 use crate::show::quoted;
 
@@ -48,7 +49,7 @@ impl Drop for Display {
 
 fn line(waiting: &Waiting<'_>) -> String {
     let obstacle = match waiting.denial {
-        Denial::Held(holder) => format!("claimed by {} {}", claimant(&holder.hold), until(holder, Linux.now().wall)),
+        Denial::Held(holder) => format!("claimed by {} {}", claimant(&holder.hold), until(holder, machine::now().wall)),
         denial => denial.code().to_owned(),
     };
     let node = quoted(waiting.name);

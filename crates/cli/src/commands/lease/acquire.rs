@@ -1,6 +1,6 @@
 //! `lokt lease acquire`: become the one writer of a worktree.
 
-use lokt::lease::Taking;
+use lokt_worktree::lease::Taking;
 
 use super::take;
 use super::wish::Wish;

@@ -1,7 +1,9 @@
 //! A lease that was granted or goes on, said in text or JSON.
 
-use lokt::lease::Lease;
-use lokt::{Evidence, Fence, LeaseRecord};
+use lokt_core::hold::Fence;
+use lokt_core::lease::evidence::Evidence;
+use lokt_core::lease::record::Record as LeaseRecord;
+use lokt_worktree::lease::Lease;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use lokt::HolderId;
-use lokt::lease::AuditVerdict;
-use lokt::repo::Repository;
-use lokt::time::show_wall_seconds;
+use lokt_core::lease::record::HolderId;
+use lokt_core::time::show_wall_seconds;
+use lokt_sys::warnings::Warning;
+use lokt_worktree::lease::AuditVerdict;
+use lokt_worktree::repo::Repository;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,7 +41,7 @@ struct Sound<'a> {
     path: &'a str,
     events: u64,
     hash: &'a str,
-    warnings: &'a [String],
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -56,9 +57,9 @@ struct Broken<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let named = args.place.named()?;
-    let repo = repository(context::whoever(None)?)?;
+    let repo = repository(context::caller(None)?)?;
     if args.verify {
-        let said = repo.verify_audit()?;
+        let said = repo.audit_log().verify()?;
         return Ok(verdict(&said.value, &said.warnings, format).warnings(said.warnings));
     }
     let mut printer = Printer::new(named.as_ref().map(|name| name.as_str().to_owned()), args.last, format);
@@ -66,16 +67,17 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let report = Report::new(Exit::Done);
     Ok(match printer.no_events {
         0 => report,
-        count => report.warnings(vec![format!("{count} lines are no events; `lokt lease audit --verify` says more")]),
+        count => report.warnings([format!("{count} lines are no events; `lokt lease audit --verify` says more")]),
     })
 }
 
-fn verdict(found: &AuditVerdict, warnings: &[String], format: Format) -> Report {
+fn verdict(found: &AuditVerdict, warnings: &[Warning], format: Format) -> Report {
     let path = found.path.to_string_lossy();
     let Some(broken) = &found.broken else {
         let report = Report::new(Exit::Done);
         return match format {
             Format::Json => {
+                let warnings = warnings.iter().map(Warning::to_string).collect();
                 report.json(&Sound { status: "sound", path: &path, events: found.lines, hash: &found.hash, warnings })
             }
             Format::Text => report.text(format!("{}: {} events, nothing is wrong\n", clean(&path), found.lines)),
@@ -121,7 +123,7 @@ impl Printer {
     }
 
     fn list(&mut self, repo: &Repository) -> Result<(), Failure> {
-        repo.audit_lines(&mut |_, line| self.see(line))?;
+        repo.audit_log().lines(&mut |_, line| self.see(line))?;
         for line in std::mem::take(&mut self.kept) {
             if self.stream.line(&line)?.is_break() {
                 break;
@@ -166,7 +168,7 @@ fn is_about(event: &Value, name: &str) -> bool {
 /// `2026-11-16T08:00:00Z  lock_steal  main  token 7  alice@host (pid 42)  from bob@host (pid 7), token 6; boot_clock`
 fn row(event: &Value) -> String {
     let text = |value: &Value| clean(value.as_str().unwrap_or_default());
-    let at = event["timestamp"].as_str().and_then(lokt::time::parse_wall);
+    let at = event["timestamp"].as_str().and_then(lokt_core::time::parse_wall);
     let at = at.map_or_else(|| text(&event["timestamp"]), show_wall_seconds);
     let token = event["fencing_token"].as_u64().filter(|token| *token > 0).map(|token| format!("token {token}"));
     let cells = [

@@ -1,11 +1,11 @@
 //! `lokt lease break`: end a lease, whoever has it.
 
-use lokt::Fence;
-use lokt::lease::Releasing;
+use lokt_core::hold::Fence;
+use lokt_worktree::lease::Releasing;
 use serde::Serialize;
 
-use super::denied::{self, Asked, HolderMembers, Question};
-use super::holder::{holder, token};
+use super::denied::{self, Asked, Question};
+use super::holder::{HolderMembers, holder, token};
 use super::place::Place;
 use crate::context;
 use crate::exit::Exit;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         return Err(Failure::usage("a reason can't be empty").hint("`--reason TEXT` says why, for whoever asks later"));
     }
     args.place.named()?;
-    let worktree = args.place.open(context::whoever(None)?)?;
+    let worktree = args.place.open(context::caller(None)?)?;
     let said = worktree.force_break(&args.reason)?;
     let words = args.place.words();
     let report = match said.value {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use lokt::lease::{LeaseRefusal, LeaseState, Worktree};
-use lokt::{Binding, Denial, Fence, HolderId, LeaseRecord, duration};
+use lokt_core::denial::Denial;
+use lokt_core::duration;
+use lokt_worktree::lease::{LeaseRefusal, LeaseState, Worktree};
 use serde::Serialize;
 
 use super::answer::place;
-use super::holder::{Left, at, by, holder, span, token, until, view};
+use super::holder::{HolderMembers, Left, at, by, holder, span, token, until, view};
 use crate::exit::Exit;
-use crate::members::text;
 use crate::report::{Format, Report};
 use crate::show::{clean, if_certain, quoted};
 
@@ -46,52 +46,6 @@ pub(crate) struct Question<'a> {
     pub(crate) waited: Option<Duration>,
 }
 
-/// Who has it.
-#[derive(Serialize)]
-pub(crate) struct HolderMembers {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_owner: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_pid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_agent_id: Option<String>,
-    holder_id: String,
-    holder_session_id: String,
-    holder_lock_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_fencing_token: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_binding: Option<&'static str>,
-    holder_since: String,
-    holder_last_renewed_at: String,
-    holder_expires_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder_purpose: Option<String>,
-}
-
-impl HolderMembers {
-    pub(crate) fn of(record: &LeaseRecord) -> Self {
-        let id = HolderId::parse(&record.holder_id);
-        Self {
-            holder_owner: text(&id.user),
-            holder_host: text(&id.host),
-            holder_pid: Some(id.pid).filter(|pid| *pid > 0),
-            holder_agent_id: record.agent_id.as_deref().and_then(text),
-            holder_id: record.holder_id.clone(),
-            holder_session_id: record.session_id.clone(),
-            holder_lock_id: record.lock_id.to_string(),
-            holder_fencing_token: record.token.map(Fence::get),
-            holder_binding: record.binding.map(Binding::as_str),
-            holder_since: at(record.created_at, record.policy),
-            holder_last_renewed_at: at(record.last_renewed_at, record.policy),
-            holder_expires_at: at(record.lease_expires_at, record.policy),
-            holder_purpose: record.purpose.as_deref().and_then(text),
-        }
-    }
-}
-
 #[derive(Serialize)]
 struct Answer<'a> {
     status: &'static str,
@@ -122,14 +76,13 @@ pub(crate) fn report(question: &Question<'_>, refused: &LeaseRefusal, format: Fo
         Some(waited) => format!("timeout after {}: {message}", duration::show(waited)),
         None => message,
     };
-    let report = Report::new(exit);
     match format {
-        Format::Json => report.json(&Answer {
-            status: if exit == Exit::Held { "blocked" } else { "error" },
+        Format::Json => Report::new(exit).json(&Answer {
+            status: exit.refusal_status(),
             worktree: question.worktree.name().as_str(),
             state: refused.state.as_str(),
             holder: refused.record.as_ref().map(HolderMembers::of),
-            evidence: refused.evidence.map(lokt::Evidence::as_str),
+            evidence: refused.evidence.map(lokt_core::lease::evidence::Evidence::as_str),
             retry_after_ms: refused.retry_after_ms,
             skew_ms: refused.skew_ms,
             max_clock_skew_ms: refused.skew_ms.map(|_| refused.skew_max_ms),
@@ -138,11 +91,9 @@ pub(crate) fn report(question: &Question<'_>, refused: &LeaseRefusal, format: Fo
             message,
             hint,
         }),
-        Format::Text => report
-            .note(format!("error: {message}"))
-            .notes(details(question, refused))
-            .note(format!("hint: {hint}"))
-            .notes(last_resort(question, refused)),
+        Format::Text => {
+            Report::refused(exit, &message, details(question, refused), Some(hint), last_resort(question, refused))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
-use lokt::lease::{Publishing, TokenCheck, Worktree};
+use lokt_worktree::lease::{Publishing, TokenCheck, Worktree};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 /// The worktree, and the token to act under.
 fn under(args: &Args) -> Result<(Worktree, u64), Failure> {
     let named = args.place.named()?;
-    let me = context::whoever(None)?;
+    let me = context::caller(None)?;
     if let Some(token) = args.token {
         return args.place.exclusive(me).map(|worktree| (worktree, token));
     }

@@ -4,10 +4,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
-use lokt::lease::Worktree;
-use lokt::time::show_wall_seconds;
-use lokt::{Binding, Evidence, HolderId, LeasePolicy, LeaseRecord, duration};
+use lokt_core::duration;
+use lokt_core::hold::Fence;
+use lokt_core::lease::evidence::Evidence;
+use lokt_core::lease::policy::LeasePolicy;
+use lokt_core::lease::record::{Binding, HolderId, Record as LeaseRecord};
+use lokt_core::time::show_wall_seconds;
+use lokt_worktree::lease::Worktree;
+use serde::Serialize;
 
+use crate::members::{HolderIdentity, text};
 use crate::show::clean;
 
 /// A lease shorter than this is shown to the millisecond.
@@ -101,4 +107,46 @@ pub(crate) fn view(worktree: &Worktree, evidence: Option<Evidence>) -> PathBuf {
         _ => format!(".jvs/locks/{}.lock", worktree.name()),
     };
     worktree.repository().top().join(path)
+}
+
+/// The holder of a lease in JSON.
+#[derive(Serialize)]
+pub(crate) struct HolderMembers {
+    #[serde(flatten)]
+    who: HolderIdentity,
+    holder_id: String,
+    holder_session_id: String,
+    holder_lock_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_fencing_token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_binding: Option<&'static str>,
+    holder_since: String,
+    holder_last_renewed_at: String,
+    holder_expires_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_purpose: Option<String>,
+}
+
+impl HolderMembers {
+    pub(crate) fn of(record: &LeaseRecord) -> Self {
+        let id = HolderId::parse(&record.holder_id);
+        Self {
+            who: HolderIdentity {
+                holder_owner: text(&id.user),
+                holder_host: text(&id.host),
+                holder_pid: Some(id.pid).filter(|pid| *pid > 0),
+                holder_agent_id: record.agent_id.as_deref().and_then(text),
+            },
+            holder_id: record.holder_id.clone(),
+            holder_session_id: record.session_id.clone(),
+            holder_lock_id: record.lock_id.to_string(),
+            holder_fencing_token: record.token.map(Fence::get),
+            holder_binding: record.binding.map(Binding::as_str),
+            holder_since: at(record.created_at, record.policy),
+            holder_last_renewed_at: at(record.last_renewed_at, record.policy),
+            holder_expires_at: at(record.lease_expires_at, record.policy),
+            holder_purpose: record.purpose.as_deref().and_then(text),
+        }
+    }
 }

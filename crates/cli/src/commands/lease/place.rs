@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use lokt::lease::Worktree;
-use lokt::repo::Repository;
-use lokt::{Identity, Isolation, LockName};
+use lokt_core::hold::Identity;
+use lokt_core::lease::config::Isolation;
+use lokt_core::name::LockName;
+use lokt_sys::files::exists;
+use lokt_worktree::lease::Worktree;
+use lokt_worktree::repo::Repository;
 
 use super::super::deny::shell_word;
 use crate::args::worktree_name;
@@ -128,7 +131,7 @@ fn repository_at(dir: &Path, me: Identity) -> Result<Repository, Failure> {
 /// Neither here nor above.
 pub(crate) fn no_repository(dir: &Path) -> Failure {
     let shown = clean(&dir.to_string_lossy());
-    let is_git = dir.ancestors().any(|dir| dir.join(".git").exists());
+    let is_git = dir.ancestors().any(|dir| exists(&dir.join(".git")));
     let git = if is_git { "; this is a git repository, which leases and snapshots don't use" } else { "" };
     let message = format!("no lokt repository (.jvs) in {shown} or above{git}");
     Failure::new(Exit::Missing, "E_NOT_FOUND", message).hint(

@@ -1,7 +1,7 @@
 //! `lokt lease release`: a lease is given back.
 
-use lokt::Fence;
-use lokt::lease::Releasing;
+use lokt_core::hold::Fence;
+use lokt_worktree::lease::Releasing;
 use serde::Serialize;
 
 use super::denied::{self, Asked, Question};

@@ -1,6 +1,6 @@
 //! `lokt lease renew`: more time for one's own lease.
 
-use lokt::lease::Keeping;
+use lokt_worktree::lease::Keeping;
 
 use super::answer::{Answer, ends};
 use super::denied::{self, Asked, Question};

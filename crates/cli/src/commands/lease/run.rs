@@ -1,20 +1,24 @@
 //! `lokt lease run`: run a command as the one writer of a worktree.
 
-use std::ffi::OsString;
+use std::io;
 use std::process::Command;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::{LeaseGuard, LeaseGuarding, Notice, OnLost, Patience, Waiting, Warning};
+use lokt_core::guard::{OnLost, Warning};
+use lokt_guard::{Finished, Notice};
+use lokt_sys::signals::SignalQueue;
+use lokt_sys::wait_policy::{WaitPolicy, Waiting};
+use lokt_worktree::lease::{LeaseGuard, LeaseGuarding};
 
-use super::super::guard::{Speaker, what_follows};
-use super::super::runner::{Ran, Runner};
-use super::super::waiting::{inbox, interrupted_at};
+use super::super::runner::{Acquired, Guard, NotStarted, Runner, what_follows};
+use super::super::waiting::{Display, inbox, interrupted};
 use super::denied::{self, Asked, Question};
-use super::waiting::Display;
+use super::waiting::LeaseWait;
 use super::wish::Wish;
-use crate::report::{Failure, Format, Report, say};
+use crate::args::CommandArg;
+use crate::machine;
+use crate::report::{Failure, Format, Report};
 use crate::show::{clean, holder_line, quoted};
 
 /// Run a command as the one writer of a worktree, and give the lease back when it ends
@@ -37,9 +41,8 @@ pub(crate) struct Args {
     /// Exit with this code instead of 2 if the lease is unavailable; the default is `LOKT_EXIT_CONFLICT`
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
     conflict_exit_code: Option<u8>,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    command: CommandArg,
 }
 
 /// `--on-lost`
@@ -66,25 +69,29 @@ impl From<WhenLost> for OnLost {
 
 #[expect(clippy::unnecessary_wraps, reason = "as every command answers")]
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    Ok(Runner::run(args.wish.quiet, args.conflict_exit_code, format, |runner| attempt(args, runner)))
+    let (quiet, conflict_exit_code) = (args.wish.quiet.quiet, args.conflict_exit_code);
+    let runner = Runner { command: &args.command.command, quiet, conflict_exit_code, format };
+    Ok(runner.run_under(|| acquire(args, format)))
 }
 
-fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
+fn acquire(args: &Args, format: Format) -> Result<Acquired<'static>, NotStarted> {
     let asker = args.wish.runner()?;
     let (worktree, session_id) = (asker.worktree, asker.session.id.clone());
     let mut inbox = inbox()?;
-    let timeout = args.wish.timeout();
-    let began_ms = Linux.now().monotonic_ms;
-    let mut display = Display::new(&worktree);
+    let (timeout, quiet) = (args.wish.timeout(), args.wish.quiet.quiet);
+    let began_ms = machine::now().monotonic_ms;
+    let mut display = Display::new(LeaseWait(&worktree), quiet);
     let mut tell = |waiting: &Waiting<'_>| display.show(waiting);
-    let mut patience =
-        Patience { timeout, alarm: Some(&mut inbox), tell: (!args.wish.quiet).then_some(&mut tell as _) };
+    let mut patience = WaitPolicy { timeout, alarm: Some(&mut inbox), tell: (!quiet).then_some(&mut tell as _) };
     let said = LeaseGuard::acquire(&worktree, asker.session, asker.policy, asker.purpose, &mut patience)?;
     drop(display);
-    let guard = match said.value {
-        LeaseGuarding::Granted(guard) => *guard,
+    let report = match said.value {
+        LeaseGuarding::Granted(guard) => {
+            let guard = Lease { guard: *guard, on_lost: args.on_lost.into() };
+            return Ok(Acquired { guard: Box::new(guard), inbox, warnings: said.warnings });
+        }
         LeaseGuarding::Denied(refused) => {
-            let waited_ms = Linux.now().monotonic_ms.saturating_sub(began_ms);
+            let waited_ms = machine::now().monotonic_ms.saturating_sub(began_ms);
             let question = Question {
                 worktree: &worktree,
                 asked: Asked::Take,
@@ -92,24 +99,35 @@ fn attempt(args: &Args, runner: &Runner) -> Result<Ran, Failure> {
                 session_id: Some(&session_id),
                 waited: (!timeout.is_once()).then(|| Duration::from_millis(waited_ms)),
             };
-            let report = denied::report(&question, &refused, runner.format);
-            return Ok(Ran::NotStarted(report.warnings(said.warnings)));
+            denied::report(&question, &refused, format)
         }
         LeaseGuarding::Interrupted => {
-            let signal = inbox.ended_by().unwrap_or(0);
-            let report = interrupted_at("worktree", worktree.name().as_str(), signal, runner.format);
-            return Ok(Ran::NotStarted(report.warnings(said.warnings)));
+            interrupted("worktree", worktree.name().as_str(), inbox.ended_by().unwrap_or(0), format)
         }
     };
-    for warning in said.warnings {
-        say(&format!("warning: {}\n", clean(&warning)));
+    Err(NotStarted::Refused(report.warnings(said.warnings)))
+}
+
+/// A lease that was granted for a command.
+struct Lease {
+    guard: LeaseGuard,
+    on_lost: OnLost,
+}
+
+impl Guard for Lease {
+    fn noun(&self) -> &'static str {
+        "lease"
     }
-    let mut speaker = Speaker::default();
-    let (program, rest) = args.command.split_first().expect("the parser wants a command");
-    let on_lost = args.on_lost.into();
-    let mut tell = |notice: &Notice<'_>| speaker.say(format!("warning: {}\n", warning(notice, on_lost)));
-    let finished = guard.run(Command::new(program).args(rest), on_lost, &mut inbox, &mut tell);
-    runner.ran(finished, &inbox, &args.command, "lease")
+
+    fn run(
+        self: Box<Self>,
+        command: &mut Command,
+        inbox: &mut SignalQueue,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<io::Result<Finished>, NotStarted> {
+        let mut tell = |notice: &Notice<'_>| warn(warning(notice, self.on_lost));
+        Ok(self.guard.run(command, self.on_lost, inbox, &mut tell))
+    }
 }
 
 fn warning(notice: &Notice<'_>, on_lost: OnLost) -> String {

@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 use std::io::stdout;
 
-use lokt::lease::{LeaseState, LeaseStatus, Worktree, session_file};
-use lokt::sys::terminal::Size;
-use lokt::{Evidence, Identity, LeaseRecord};
+use lokt_core::hold::Identity;
+use lokt_core::lease::evidence::Evidence;
+use lokt_core::lease::record::Record as LeaseRecord;
+use lokt_sys::terminal::Size;
+use lokt_sys::warnings::Warning;
+use lokt_worktree::lease::{LeaseState, LeaseStatus, Worktree, session_file};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -106,7 +109,7 @@ fn look(args: &Args, worktree: &Worktree, me: &Identity) -> Result<(LeaseStatus,
         })
     });
     let status = worktree.status(session.as_ref())?;
-    warnings.extend(status.warnings.iter().cloned());
+    warnings.extend(status.warnings.iter().map(Warning::to_string));
     Ok((status, warnings))
 }
 
@@ -122,7 +125,7 @@ fn answer<'a>(worktree: &'a Worktree, status: &LeaseStatus) -> Answer<'a> {
         remaining_ms: left(status).own_ms,
         retry_after_ms: left(status).others_ms,
         last_token: status.last_token,
-        warnings: status.warnings.clone(),
+        warnings: status.warnings.iter().map(Warning::to_string).collect(),
     }
 }
 

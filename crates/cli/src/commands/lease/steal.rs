@@ -1,6 +1,6 @@
 //! `lokt lease steal`: take a lease that is over.
 
-use lokt::lease::Taking;
+use lokt_worktree::lease::Taking;
 
 use super::take;
 use super::wish::Wish;

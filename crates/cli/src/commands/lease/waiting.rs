@@ -1,56 +1,22 @@
-//! What somebody is told who waits for a lease: one live line on a terminal; elsewhere a line at the start, and one a minute.
+//! A wait for a lease: the line that is shown.
 
-use std::io::{IsTerminal as _, stderr};
-use std::time::Duration;
+use lokt_sys::wait_policy::Waiting;
+use lokt_worktree::lease::{LeaseState, LeaseStatus, Worktree};
 
-use lokt::Waiting;
-use lokt::lease::{LeaseState, LeaseStatus, Worktree};
-
-use super::super::waiting::{CLEAR, fitting, how_long};
+use super::super::waiting::{Subject, how_long};
 use super::holder::{holder, span, token};
-use crate::report::say;
 use crate::show::quoted;
 
-/// Off a terminal, how often a wait says that it still waits.
-const REMINDER: Duration = Duration::from_secs(60);
+/// A worktree whose lease a command waits for.
+pub(super) struct LeaseWait<'a>(pub(super) &'a Worktree);
 
-/// Shows how a wait stands.
-pub(crate) struct Display<'a> {
-    worktree: &'a Worktree,
-    live: bool,
-    /// How long it had been waited when something was last said.
-    said: Option<Duration>,
-}
-
-impl<'a> Display<'a> {
-    pub(crate) fn new(worktree: &'a Worktree) -> Self {
-        Self { worktree, live: stderr().is_terminal(), said: None }
-    }
-
-    pub(crate) fn show(&mut self, waiting: &Waiting<'_>) {
-        if self.live {
-            say(&format!("{CLEAR}{}", fitting(&self.line(waiting))));
-        } else if self.said.is_none_or(|at| waiting.waited >= at + REMINDER) {
-            say(&format!("{}\n", self.line(waiting)));
-        } else {
-            return;
-        }
-        self.said = Some(waiting.waited);
-    }
-
-    fn line(&self, waiting: &Waiting<'_>) -> String {
-        // Who has it by now.
-        let obstacle = self.worktree.status(None).map_or_else(|_| "unknown".to_owned(), |status| obstacle(&status));
-        let name = quoted(self.worktree.name().as_str());
+impl Subject for LeaseWait<'_> {
+    fn line(&self, waiting: &Waiting<'_>, _live: bool) -> String {
+        let Self(worktree) = self;
+        // The present holder.
+        let obstacle = worktree.status(None).map_or_else(|_| "unknown".to_owned(), |status| obstacle(&status));
+        let name = quoted(worktree.name().as_str());
         format!("waiting for worktree {name}: {obstacle}; {}", how_long(waiting))
-    }
-}
-
-impl Drop for Display<'_> {
-    fn drop(&mut self) {
-        if self.live && self.said.is_some() {
-            say(CLEAR);
-        }
     }
 }
 

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use lokt::lease::{Worktree, session_file};
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::{Digest, Identity, Session};
+use lokt_core::hold::Identity;
+use lokt_core::lease::session::Session;
+use lokt_core::ledger::chain::Digest;
+use lokt_worktree::lease::{Worktree, session_file};
 
 use super::super::deny::shell_word;
 use crate::context;
 use crate::exit::Exit;
+use crate::machine;
 use crate::report::Failure;
 use crate::show::{clean, quoted};
 
@@ -31,7 +33,7 @@ pub(crate) struct Who {
 impl Who {
     /// The identity of whoever asks.
     pub(crate) fn me(&self) -> Result<Identity, Failure> {
-        context::whoever(self.owner.as_deref())
+        context::caller(self.owner.as_deref())
     }
 
     /// Where the session's file is, or would be.
@@ -58,7 +60,7 @@ impl Who {
         }
         let random = || {
             let none = |error| Failure::io(format!("get random numbers: {error}"), None);
-            Linux.random().map_err(none)
+            machine::random().map_err(none)
         };
         Ok(Session::new(random()?, [random()?, random()?]))
     }

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use lokt::lease::{Bearer, LeaseTerms, Taking, Worktree, session_file};
-use lokt::{LeasePolicy, PolicyWish, Session, Timeout};
+use lokt_core::lease::policy::{LeasePolicy, PolicyWish};
+use lokt_core::lease::session::Session;
+use lokt_sys::wait_policy::Timeout;
+use lokt_worktree::lease::{Bearer, LeaseTerms, Taking, Worktree, session_file};
 
 use super::place::Place;
 use super::who::Who;
-use crate::args::{parse_millis, parse_timeout, waiting_time};
+use crate::args::{QuietArg, WaitArgs, parse_millis};
 use crate::report::Failure;
 
 /// How a lease is asked for.
@@ -17,15 +19,10 @@ pub(crate) struct Wish {
     pub(super) place: Place,
     #[command(flatten)]
     pub(super) who: Who,
-    /// Wait for it, for at most 10 minutes
-    #[arg(long)]
-    wait: bool,
-    /// Wait for it, for at most this long; 0 tries once, `never` waits without a limit
-    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, allow_hyphen_values = true)]
-    timeout: Option<Timeout>,
-    /// Say nothing but errors and warnings: a refusal is in the exit code
-    #[arg(short = 'q', long)]
-    pub(super) quiet: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    pub(super) quiet: QuietArg,
     /// How long it lasts without renewals: 30s, or as the repository says
     #[arg(long, value_name = "DURATION", value_parser = parse_millis, allow_hyphen_values = true)]
     lease: Option<u64>,
@@ -71,7 +68,7 @@ impl Asker {
 impl Wish {
     /// How long to wait, if at all.
     pub(crate) fn timeout(&self) -> Timeout {
-        waiting_time(self.wait, self.timeout)
+        self.wait.timeout()
     }
 
     /// Finds the worktree and the session, which is made if it is missing: before the grant, so that nobody gets a lease that isn't

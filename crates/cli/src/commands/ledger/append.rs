@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
-use lokt::ledger::{AppendTerms, Appended, Appending, Ledger, LockPatience, Unmet};
-use lokt::{Denial, Seq, Timeout};
+use lokt_core::denial::Denial;
+use lokt_core::ledger::seq::Seq;
+use lokt_ledger::{AppendTerms, Appended, Appending, Ledger, LockPatience, Unmet};
+use lokt_sys::wait_policy::Timeout;
+use lokt_sys::warnings::Warning;
 use serde::Serialize;
 
 use super::super::claim::holder::{claimant, expired_ago};
@@ -108,7 +111,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     if args.id.is_some() && matches!(&said.value, Appending::Appended(appended) if !appended.duplicate) {
         // It is done: what can't be found out now is no reason to fail.
         let unread = ledger.unread().ok().flatten();
-        warnings.extend(unread.map(|what| format!("the key may have been used in what can't be read: {what}")));
+        let sentence = |what| format!("the key may have been used in what can't be read: {what}");
+        warnings.extend(unread.map(|what| Warning::Unreadable(sentence(what))));
     }
     let report = match said.value {
         Appending::Appended(appended) => done(args, &ledger, &appended, format)?,

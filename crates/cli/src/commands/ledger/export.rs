@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
-use lokt::ledger::Ledger;
-use lokt::sys::machine::{Linux, Machine as _};
-use lokt::sys::staged::Staged;
+use lokt_ledger::Ledger;
+use lokt_sys::staged::Staged;
 use serde::Serialize;
 
 use super::place::Place;
 use super::scan::{Look, Seen, Wanted, Wrong, line, numbers};
 use crate::args::parse_expect;
 use crate::exit::Exit;
+use crate::machine;
 use crate::progress::Progress;
 use crate::report::{Failure, Format, Report};
 use crate::show::clean;
@@ -188,7 +188,7 @@ impl Lines {
 }
 
 fn staged(path: &Path) -> Result<Staged, Failure> {
-    let unique = Linux.random().map_err(|error| Failure::io(format!("get random bits: {error}"), None))?;
+    let unique = machine::random().map_err(|error| Failure::io(format!("get random bits: {error}"), None))?;
     Staged::create(path, unique).map_err(|error| cant_write(path, &error))
 }
 

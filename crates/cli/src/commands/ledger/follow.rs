@@ -1,14 +1,16 @@
 //! `lokt ledger follow`: events as they come.
 
 use std::cell::RefCell;
+use std::io::stdout;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use lokt::ledger::{Ledger, Slot};
-use lokt::sys::bell::write_unless;
-use lokt::{Alarm, Inbox, Seq};
-use rustix::stdio::stdout;
+use lokt_core::ledger::seq::Seq;
+use lokt_ledger::{Ledger, Slot};
+use lokt_sys::signals::SignalQueue;
+use lokt_sys::wait_policy::Interrupt;
+use lokt_sys::wakeup::write_unless;
 
 use super::super::waiting::inbox;
 use super::place::Place;
@@ -53,11 +55,11 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 /// The signals of this process, for the one who waits for events and for the one who writes them.
 struct Ears {
     fd: OwnedFd,
-    inbox: Rc<RefCell<Inbox>>,
+    inbox: Rc<RefCell<SignalQueue>>,
 }
 
 impl Ears {
-    fn new(inbox: Inbox) -> Result<Self, Failure> {
+    fn new(inbox: SignalQueue) -> Result<Self, Failure> {
         let fd = copy(inbox.as_fd())?;
         Ok(Self { fd, inbox: Rc::new(RefCell::new(inbox)) })
     }
@@ -71,14 +73,14 @@ fn copy(fd: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
     fd.try_clone_to_owned().map_err(|error| Failure::io(format!("receive signals: {error}"), None))
 }
 
-impl Alarm for Ears {
+impl Interrupt for Ears {
     fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    fn went_off(&mut self) -> bool {
+    fn is_raised(&mut self) -> bool {
         let mut inbox = self.inbox.borrow_mut();
-        inbox.ended_by().is_some() || inbox.went_off()
+        inbox.ended_by().is_some() || inbox.is_raised()
     }
 }
 

@@ -1,8 +1,9 @@
 //! `lokt ledger init`: make a ledger, if there is none.
 
 use clap::ValueEnum;
-use lokt::ledger::{Founding, Ledger};
-use lokt::{ErrorKind, Style};
+use lokt_core::ledger::seq::Style;
+use lokt_ledger::{InitOptions, Ledger};
+use lokt_sys::error::ErrorKind;
 use serde::Serialize;
 
 use super::place::Place;
@@ -46,14 +47,14 @@ struct Made<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    let me = context::whoever(None).unwrap_or_else(|_| lokt::identity(String::new(), None));
+    let me = context::caller(None).unwrap_or_else(|_| lokt_sys::machine::identity(String::new(), None));
     let style = args.style.map(|style| match style {
         Naming::Documented => Style::Documented,
         Naming::Native => Style::Native,
     });
     let dir = args.place.dir();
     let (ledger, is_new) =
-        Ledger::init(&dir, Founding { style, chain: args.chain }, me).map_err(|error| match error.kind() {
+        Ledger::init(&dir, InitOptions { style, chain: args.chain }, me).map_err(|error| match error.kind() {
             ErrorKind::BadEvent => Failure::usage(error.to_string())
                 .hint("a ledger keeps its style; leave out --style, or make another ledger"),
             _ => error.into(),

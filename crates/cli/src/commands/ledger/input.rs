@@ -1,11 +1,11 @@
 //! Events as they are given to a command: one as an argument, or one per line of a file or of standard input.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
-use lokt::ledger::Ledger;
-use lokt::{Added, BadEvent, Draft, EVENT_BYTES_MAX};
+use lokt_core::ledger::draft::{Added, BadEvent, Draft, EVENT_BYTES_MAX};
+use lokt_ledger::Ledger;
+use lokt_sys::files;
 
 use crate::exit::Exit;
 use crate::report::Failure;
@@ -42,7 +42,7 @@ impl Source {
             Self::Argument(event) => Ok(vec![Draft::parse(event.as_bytes()).map_err(|bad| refused("", &bad))?]),
             Self::File(path) => {
                 let shown = clean(&path.to_string_lossy());
-                let file = File::open(path).map_err(|error| unreadable(&shown, &error))?;
+                let file = files::open(path).map_err(|error| unreadable(&shown, &error))?;
                 lines(ledger, BufReader::new(file), &shown)
             }
             Self::Stdin => lines(ledger, io::stdin().lock(), "standard input"),

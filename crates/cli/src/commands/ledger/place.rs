@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use lokt::Identity;
-use lokt::ledger::{ClaimEntry, Ledger};
+use lokt_core::hold::Identity;
+use lokt_ledger::{ClaimEntry, Ledger};
+use lokt_sys::files::{exists, is_dir};
 
 use crate::context;
 use crate::exit::Exit;
@@ -30,7 +31,7 @@ impl Place {
 
     /// The ledger, for whoever only looks or appends: there an owner is a name for people.
     pub(crate) fn open(&self) -> Result<Ledger, Failure> {
-        let me = context::whoever(None).unwrap_or_else(|_| lokt::identity(String::new(), None));
+        let me = context::caller(None).unwrap_or_else(|_| lokt_sys::machine::identity(String::new(), None));
         self.open_as(me)
     }
 
@@ -60,13 +61,13 @@ impl Place {
 
 /// Is it the `ledger` directory rather than the one around it?
 fn is_ledger_itself(dir: &Path) -> bool {
-    let has = |name: &str| dir.join(name).exists();
+    let has = |name: &str| exists(&dir.join(name));
     let named = dir.file_name().is_some_and(|name| name == "ledger");
-    (named && dir.is_dir()) || has("event-000001.json") || has(".lokt/settings.json")
+    (named && is_dir(dir)) || has("event-000001.json") || has(".lokt/settings.json")
 }
 
 /// The claims in the ledger below `dir`; none if there is no ledger, or it can't be read.
 pub(crate) fn claims_in(dir: &Path) -> Vec<ClaimEntry> {
-    let ledger = context::whoever(None).ok().and_then(|me| Ledger::existing(dir, me).ok()?);
+    let ledger = context::caller(None).ok().and_then(|me| Ledger::existing(dir, me).ok()?);
     ledger.and_then(|ledger| ledger.claims().ok()).map(|said| said.value).unwrap_or_default()
 }

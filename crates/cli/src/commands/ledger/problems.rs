@@ -1,10 +1,10 @@
 //! What is wrong with a ledger, said in text or JSON.
 
-use std::fmt::Write as _;
-
-use lokt::ledger::{Fix, Problem};
+use lokt_ledger::{Finding, Fix};
+use lokt_named::doctor::Status;
 use serde::Serialize;
 
+use super::super::checkup;
 use crate::show::clean;
 
 /// A problem in JSON. Members that would be empty are left out.
@@ -14,7 +14,7 @@ pub(super) struct ProblemJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<String>,
+    path: Option<&'a str>,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
@@ -25,7 +25,7 @@ pub(super) struct ProblemJson<'a> {
 }
 
 impl<'a> ProblemJson<'a> {
-    pub(super) fn of(problem: &'a Problem) -> Self {
+    pub(super) fn of(problem: &'a Finding) -> Self {
         let (fix, fix_message) = match &problem.fix {
             Fix::No => ("no", None),
             Fix::Possible(how) => ("possible", Some(how.as_str())),
@@ -35,7 +35,7 @@ impl<'a> ProblemJson<'a> {
         Self {
             code: problem.code,
             seq: problem.seq,
-            path: problem.path.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            path: problem.path.as_deref(),
             message: &problem.message,
             hint: problem.hint.as_deref(),
             fix,
@@ -45,27 +45,24 @@ impl<'a> ProblemJson<'a> {
 }
 
 /// Is nothing left to be done about it?
-pub(super) fn is_settled(problem: &Problem) -> bool {
+pub(super) fn is_settled(problem: &Finding) -> bool {
     matches!(problem.fix, Fix::Done(_))
 }
 
 /// A problem and what to do about it, for people.
-pub(super) fn paragraph(text: &mut String, problem: &Problem, would_fix: bool) {
-    let mark = if is_settled(problem) { "[FIXED]" } else { "[FAIL]" };
-    let _ = writeln!(text, "  {mark:<7} {}: {}", problem.code, clean(&problem.message));
-    let path = problem.path.as_ref().map(|path| clean(&path.to_string_lossy()));
-    if let Some(path) = path.filter(|path| !problem.message.contains(path.as_str())) {
-        let _ = writeln!(text, "          file: {path}");
-    }
-    if let Some(hint) = &problem.hint {
-        let _ = writeln!(text, "          hint: {}", clean(hint));
-    }
-    let (what, how) = match &problem.fix {
-        Fix::No => return,
-        Fix::Possible(how) if would_fix => ("would fix", how),
-        Fix::Possible(how) => ("with `lokt ledger doctor --fix`", how),
-        Fix::Done(how) => ("fixed", how),
-        Fix::Failed(why) => ("not fixed", why),
+pub(super) fn paragraph(text: &mut String, problem: &Finding, would_fix: bool) {
+    let status = if is_settled(problem) { Status::Ok } else { Status::Fail };
+    let words = format!("{}: {}", problem.code, clean(&problem.message));
+    checkup::heading(text, checkup::mark(status, true), &words);
+    let path = problem.path.clone().filter(|path| !problem.message.contains(&clean(path)));
+    let fix = match &problem.fix {
+        Fix::No => None,
+        Fix::Possible(how) if would_fix => Some(("would fix", how)),
+        Fix::Possible(how) => Some(("with `lokt ledger doctor --fix`", how)),
+        Fix::Done(how) => Some(("fixed", how)),
+        Fix::Failed(why) => Some(("not fixed", why)),
     };
-    let _ = writeln!(text, "          {what}: {}", clean(how));
+    let details = [path.map(|path| ("file", path)), problem.hint.clone().map(|hint| ("hint", hint))];
+    let fix = fix.map(|(what, how)| (what, how.clone()));
+    checkup::details(text, &details.into_iter().flatten().chain(fix).collect::<Vec<_>>());
 }

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use lokt::ledger::{Ledger, Slot};
-use lokt::{Seq, Stored, event_line, readable_json, shown_members};
+use lokt_core::ledger::seq::Seq;
+use lokt_core::ledger::stored::{Stored, line as event_line, readable as readable_json, shown as shown_members};
+use lokt_ledger::{Ledger, Slot};
 
 use crate::report::{Failure, Format, say};
 use crate::show::{clean, clean_json};

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use lokt::Seq;
-use lokt::ledger::Ledger;
+use lokt_core::ledger::seq::Seq;
+use lokt_ledger::Ledger;
 
 use super::place::Place;
 use super::scan::{Look, Seen, Wanted, Wrong, line, numbers, path_of};

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use lokt::ledger::{Checkpoint, Verification};
+use lokt_ledger::{Checkpoint, Verification};
+use lokt_sys::warnings::Warning;
 use serde::Serialize;
 
 use super::place::Place;
@@ -35,7 +36,7 @@ struct Answer<'a> {
     head: u64,
     checkpoint: String,
     problems: Vec<ProblemJson<'a>>,
-    warnings: &'a [String],
+    warnings: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             head: found.checkpoint.head,
             checkpoint: found.checkpoint.to_string(),
             problems: found.problems.iter().map(ProblemJson::of).collect(),
-            warnings: &said.warnings,
+            warnings: said.warnings.iter().map(Warning::to_string).collect(),
         }),
         Format::Text => report.text(text(&clean(&path), found)),
     };

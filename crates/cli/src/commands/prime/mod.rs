@@ -11,7 +11,8 @@ mod texts;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use lokt::RootMethod;
+use lokt_named::RootMethod;
+use lokt_sys::files::{exists, is_dir, is_file};
 use serde::Serialize;
 
 use self::scripts::Operation;
@@ -100,7 +101,7 @@ fn project(context: &Context) -> PathBuf {
     if context.root.method == RootMethod::LoktRepository {
         return worktree(parent.parent().unwrap_or(parent), &context.surroundings.cwd);
     }
-    let is_repository = parent.join("HEAD").is_file() && parent.join("objects").is_dir();
+    let is_repository = is_file(&parent.join("HEAD")) && is_dir(&parent.join("objects"));
     if parent.as_os_str().as_encoded_bytes().ends_with(b".git") {
         return parent.parent().unwrap_or(parent).to_owned();
     }
@@ -108,7 +109,7 @@ fn project(context: &Context) -> PathBuf {
     if (named(root, ".lokt") || named(root, "lokt")) && !is_repository {
         return parent.to_owned();
     }
-    let top = context.surroundings.cwd.ancestors().find(|dir| dir.join(".git").exists());
+    let top = context.surroundings.cwd.ancestors().find(|dir| exists(&dir.join(".git")));
     top.unwrap_or(parent).to_owned()
 }
 

@@ -4,12 +4,11 @@
 //! there are limits to their size and number.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
-use lokt::LockName;
-use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open, openat};
+use lokt_core::name::LockName;
+use lokt_sys::files::{entries, is_link};
+use lokt_sys::plain_file::PlainFile;
 use serde::Serialize;
 
 use super::escape::{shell_word, short};
@@ -63,31 +62,21 @@ pub(super) fn find(dir: &Path) -> Vec<Operation> {
 
 /// The names of the shell scripts in a directory, in order. What can't be shown and typed as it is, is none.
 fn scripts_in(folder: &Path) -> Vec<String> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(dir) = open(folder, flags, Mode::empty()).and_then(Dir::new) else { return Vec::new() };
+    if is_link(folder) {
+        return Vec::new();
+    }
     let is_script = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "sh");
     let typable = |name: &str| is_script(name) && name.len() <= NAME_BYTES_MAX && crate::show::clean(name) == name;
-    let names: BTreeSet<String> = dir
-        .take(ENTRIES_MAX)
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str().ok().filter(|name| typable(name)).map(ToOwned::to_owned))
-        .collect();
+    let names = entries(folder).take(ENTRIES_MAX).filter_map(|entry| entry.name.into_string().ok());
+    let names: BTreeSet<String> = names.filter(|name| typable(name)).collect();
     names.into_iter().take(SCRIPTS_MAX).collect()
 }
 
 /// The text of a script, and whether it can be run as it is.
 fn read(folder: &Path, name: &str) -> Option<(String, bool)> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let dir = open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let file = openat(dir, name, flags, Mode::empty()).ok()?;
-    let stat = fstat(&file).ok()?;
-    let size = u64::try_from(stat.st_size).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > SCRIPT_BYTES_MAX {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::from(file).take(SCRIPT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    let executable = stat.st_mode & 0o111 != 0;
+    let file = PlainFile::open(&folder.join(name)).ok()?;
+    let executable = file.mode & 0o111 != 0;
+    let bytes = file.read_within(SCRIPT_BYTES_MAX).ok().flatten()?;
     Some((String::from_utf8_lossy(&bytes).into_owned(), executable && bytes.starts_with(b"#!")))
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use lokt::time::show_wall_seconds;
-use lokt::{Entry, EntryState, Lokt};
+use lokt_core::time::show_wall_seconds;
+use lokt_named::{Entry, EntryState, Lokt};
 use serde::Serialize;
 
 use super::escape::{plain_or_code, short};
@@ -54,7 +54,7 @@ enum State {
 /// Everything that is held or frozen.
 pub(super) fn look(context: &Context) -> Result<Vec<Standing>, Failure> {
     let Some(lokt) = context.open()? else { return Ok(Vec::new()) };
-    let mut standings = lokt.map_entries(|entry| standing(&lokt, entry))?;
+    let mut standings = lokt.inspect().map_entries(|entry| standing(&lokt, entry))?;
     let frozen: Vec<String> =
         standings.iter().filter(|it| it.freeze && it.frozen).map(|freeze| freeze.name.clone()).collect();
     for it in &mut standings {

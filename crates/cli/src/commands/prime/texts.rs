@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lokt::Identity;
+use lokt_core::hold::Identity;
 
 use super::escape::{cell, code, plain_or_code, shell_word, short, yaml};
 use super::scripts::Operation;

@@ -1,8 +1,10 @@
 //! Which worktree a command changes or copies, and under which lease.
 
-use lokt::lease::{LeaseRefusal, LeaseState, Worktree, session_file};
-use lokt::snapshot::Acting;
-use lokt::{Identity, Isolation, Session};
+use lokt_core::hold::Identity;
+use lokt_core::lease::config::Isolation;
+use lokt_core::lease::session::Session;
+use lokt_worktree::lease::{LeaseRefusal, LeaseState, Worktree, session_file};
+use lokt_worktree::snapshot::Acting;
 
 use super::super::lease::denied::{self, Asked, Question};
 use super::super::lease::place::Place;

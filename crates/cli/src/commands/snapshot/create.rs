@@ -1,7 +1,7 @@
 //! `lokt snapshot create`: a copy of a worktree that is whole or not there.
 
 use clap::ValueEnum;
-use lokt::snapshot::{Consistency, SnapshotWish, Snapshotting, Taken};
+use lokt_worktree::snapshot::{Consistency, SnapshotWish, Snapshotting, Taken};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

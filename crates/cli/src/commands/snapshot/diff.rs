@@ -47,15 +47,15 @@ struct Answer<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     args.place.named()?;
-    let (worktree, _) = args.place.open_leased(context::whoever(None)?)?;
+    let (worktree, _) = args.place.open_leased(context::caller(None)?)?;
     let repo = worktree.repository();
-    let catalog = repo.catalog()?;
+    let catalog = repo.snapshots().catalog()?;
     let find = |word: &str| naming::find(&catalog, word, Some(worktree.name()));
     let from = find(&args.snapshot_id)?;
     let to = args.other_snapshot_id.as_deref().map(find).transpose()?;
     let (compared, ended) = watched(|control| match &to {
-        Some(to) => repo.compare(&from, to, control),
-        None => repo.compare_with(&from, &worktree, control),
+        Some(to) => repo.snapshots().compare(&from, to, control),
+        None => repo.snapshots().compare_with(&from, &worktree, control),
     })?;
     let Some(difference) = compared? else { return Ok(ended.report("not everything was compared", format)) };
     let differs = !difference.is_empty();

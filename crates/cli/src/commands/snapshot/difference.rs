@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lokt::snapshot::Difference;
+use lokt_worktree::snapshot::Difference;
 use serde::{Serialize, Serializer};
 
 use crate::show::clean;
@@ -78,7 +78,7 @@ pub(super) fn summary(difference: &Difference) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lokt::snapshot::Difference;
+    use lokt_worktree::snapshot::Difference;
     use serde_json::json;
 
     use super::{DifferenceJson, lines, summary};

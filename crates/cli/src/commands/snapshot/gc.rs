@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use clap::ValueEnum;
-use lokt::snapshot::{GcDone, GcWish, Node, Plan, Retention, SnapshotId, Why};
-use lokt::time::show_wall_seconds;
+use lokt_core::time::show_wall_seconds;
+use lokt_worktree::snapshot::{GcDone, GcWish, Node, Plan, Retention, SnapshotId, Why};
 use serde::Serialize;
 
 use super::super::lease::place::repository;
@@ -115,12 +115,12 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
             .hint("`lokt snapshot gc run --now` deletes at once"));
     }
     let retention = Retention { keep_last: args.keep_last, keep_within_ms: args.keep_within };
-    let repo = repository(context::whoever(None)?)?;
+    let repo = repository(context::caller(None)?)?;
     match args.action {
-        Action::Plan => Ok(planned(&repo.gc_plan(retention)?, format)),
+        Action::Plan => Ok(planned(&repo.gc().plan(retention)?, format)),
         Action::Run => {
-            let said = repo.gc_run(&GcWish { retention, at_once: args.now })?;
-            let trash = repo.trash().to_string_lossy().into_owned();
+            let said = repo.gc().run(&GcWish { retention, at_once: args.now })?;
+            let trash = repo.gc().trash().to_string_lossy().into_owned();
             Ok(done(&said.value, args.now, trash, format).warnings(said.warnings).changes())
         }
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::io::stdout;
 
-use lokt::LockName;
-use lokt::lease::Worktree;
-use lokt::snapshot::{Catalog, Listed, SnapshotId};
-use lokt::sys::terminal::Size;
-use lokt::time::show_wall_seconds;
+use lokt_core::name::LockName;
+use lokt_core::time::show_wall_seconds;
+use lokt_sys::terminal::Size;
+use lokt_worktree::lease::Worktree;
+use lokt_worktree::snapshot::{Catalog, Listed, SnapshotId};
 use serde::Serialize;
 
 use super::super::lease::place::{Place, repository};
@@ -58,13 +58,13 @@ const COLUMNS: [Column; 7] = [
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     args.place.named()?;
-    let me = context::whoever(None)?;
+    let me = context::caller(None)?;
     if args.all {
         // Nobody needs to be in one to see all.
-        return Ok(answer(&repository(me)?.catalog()?, None, args, format));
+        return Ok(answer(&repository(me)?.snapshots().catalog()?, None, args, format));
     }
     let (worktree, _) = args.place.open_leased(me)?;
-    let catalog = worktree.repository().catalog()?;
+    let catalog = worktree.repository().snapshots().catalog()?;
     Ok(answer(&catalog, Some(&worktree), args, format))
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use lokt::LockName;
-use lokt::repo::Repository;
-use lokt::snapshot::{Catalog, Consistency, LATEST, Listed, Named, SnapshotId};
-use lokt::{Isolation, LeasePolicy};
+use lokt_core::lease::config::Isolation;
+use lokt_core::lease::policy::LeasePolicy;
+use lokt_core::name::LockName;
+use lokt_worktree::repo::Repository;
+use lokt_worktree::snapshot::{Catalog, Consistency, LATEST, Listed, Named, SnapshotId};
 use serde::Serialize;
 
 use super::super::lease::place::Place;
@@ -68,9 +69,9 @@ struct Facts<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     args.place.named()?;
-    let (worktree, _) = args.place.open_leased(context::whoever(None)?)?;
+    let (worktree, _) = args.place.open_leased(context::caller(None)?)?;
     let repo = worktree.repository();
-    let catalog = repo.catalog()?;
+    let catalog = repo.snapshots().catalog()?;
     let latest = match catalog.named(LATEST, Some(worktree.name())) {
         Named::Found(listed) => Some(*listed),
         _ => None,
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
         worktrees: repo.worktrees()?.len(),
         policy,
         latest: latest.as_ref(),
-        in_trash: repo.in_trash()?,
+        in_trash: repo.gc().in_trash()?,
     };
     let report = Report::new(Exit::Done);
     Ok(match format {
@@ -105,7 +106,7 @@ impl Facts<'_> {
     }
 
     fn bytes(&self) -> u64 {
-        self.catalog.snapshots.iter().map(|listed| self.repo.bytes_of(listed)).sum()
+        self.catalog.snapshots.iter().map(|listed| self.repo.snapshots().bytes_of(listed)).sum()
     }
 
     fn json(&self) -> Answer<'_> {
@@ -132,7 +133,7 @@ impl Facts<'_> {
             total_bytes: self.bytes(),
             partial_snapshots: self.catalog.unfinished.len(),
             damaged_snapshots: self.catalog.spoiled.len(),
-            trash: TrashJson { path: self.repo.trash().to_string_lossy().into_owned(), entries: self.in_trash },
+            trash: TrashJson { path: self.repo.gc().trash().to_string_lossy().into_owned(), entries: self.in_trash },
         }
     }
 

@@ -1,7 +1,7 @@
 //! A snapshot in JSON: the members of its description, and what is known of it besides.
 
-use lokt::LockName;
-use lokt::snapshot::{Consistency, Descriptor, Listed};
+use lokt_core::name::LockName;
+use lokt_worktree::snapshot::{Consistency, Descriptor, Listed};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -1,8 +1,8 @@
 //! Which snapshot is meant.
 
-use lokt::LockName;
-use lokt::snapshot::{Catalog, LATEST, Listed, Named, SnapshotId};
-use lokt::time::show_wall_seconds;
+use lokt_core::name::LockName;
+use lokt_core::time::show_wall_seconds;
+use lokt_worktree::snapshot::{Catalog, LATEST, Listed, Named, SnapshotId};
 
 use crate::exit::Exit;
 use crate::report::Failure;

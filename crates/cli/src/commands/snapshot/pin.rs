@@ -23,11 +23,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     args.place.named()?;
-    let (worktree, _) = args.place.open_leased(context::whoever(None)?)?;
+    let (worktree, _) = args.place.open_leased(context::caller(None)?)?;
     let repo = worktree.repository();
-    let listed = naming::find(&repo.catalog()?, &args.snapshot_id, Some(worktree.name()))?;
+    let listed = naming::find(&repo.snapshots().catalog()?, &args.snapshot_id, Some(worktree.name()))?;
     let id = &listed.descriptor.id;
-    let is_new = repo.pin(id, args.note.as_deref())?;
+    let is_new = repo.snapshots().pin(id, args.note.as_deref())?;
     let report = Report::new(Exit::Done);
     Ok(match format {
         Format::Json => report.json(&Answer {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use lokt::LockName;
-use lokt::lease::Worktree;
-use lokt::snapshot::{Difference, InPlace, Listed, Restored, Restoring, Unfolding, restored_name};
+use lokt_core::name::LockName;
+use lokt_worktree::lease::Worktree;
+use lokt_worktree::snapshot::{Difference, InPlace, Listed, Restored, Restoring, Unfolding, restored_name};
 use serde::Serialize;
 
 use super::acting::Actor;
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 }
 
 fn find(args: &Args, worktree: &Worktree) -> Result<Listed, Failure> {
-    naming::find(&worktree.repository().catalog()?, &args.snapshot_id, Some(worktree.name()))
+    naming::find(&worktree.repository().snapshots().catalog()?, &args.snapshot_id, Some(worktree.name()))
 }
 
 /// In a worktree of its own.
@@ -128,7 +128,8 @@ fn make_new(
     name: &LockName,
     format: Format,
 ) -> Result<Report, Failure> {
-    let (said, ended) = watched(|control| worktree.repository().restore_into(listed, name, args.with_git, control))?;
+    let (said, ended) =
+        watched(|control| worktree.repository().snapshots().restore_into(listed, name, args.with_git, control))?;
     let said = said?;
     let report = match said.value {
         Unfolding::Made(restored) => done(&restored, "made", format),
@@ -194,7 +195,8 @@ fn done(restored: &Restored, status: &'static str, format: Format) -> Report {
 
 /// What would change in a worktree that is there. Whoever only asks needs no lease.
 fn plan_in_place(args: &Args, worktree: &Worktree, listed: &Listed, format: Format) -> Result<Report, Failure> {
-    let (compared, ended) = watched(|control| worktree.repository().compare_with(listed, worktree, control))?;
+    let (compared, ended) =
+        watched(|control| worktree.repository().snapshots().compare_with(listed, worktree, control))?;
     let Some(difference) = compared?.map(Difference::reversed) else {
         return Ok(ended.report("not everything was compared", format));
     };

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use lokt::Isolation;
-use lokt::snapshot::Listed;
-use lokt::time::show_wall_seconds;
+use lokt_core::lease::config::Isolation;
+use lokt_core::time::show_wall_seconds;
+use lokt_worktree::snapshot::Listed;
 use serde::Serialize;
 
 use super::super::lease::place::Place;
@@ -35,9 +35,9 @@ struct Answer<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     args.place.named()?;
-    let (worktree, _) = args.place.open_leased(context::whoever(None)?)?;
+    let (worktree, _) = args.place.open_leased(context::caller(None)?)?;
     let repo = worktree.repository();
-    let listed = naming::find(&repo.catalog()?, &args.snapshot_id, Some(worktree.name()))?;
+    let listed = naming::find(&repo.snapshots().catalog()?, &args.snapshot_id, Some(worktree.name()))?;
     let path = repo.tree_of(&listed.descriptor.id).to_string_lossy().into_owned();
     let report = Report::new(Exit::Done);
     Ok(match format {

@@ -29,11 +29,11 @@ pub(super) struct Answer<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     args.place.named()?;
-    let (worktree, _) = args.place.open_leased(context::whoever(None)?)?;
+    let (worktree, _) = args.place.open_leased(context::caller(None)?)?;
     let repo = worktree.repository();
-    let listed = naming::find(&repo.catalog()?, &args.snapshot_id, Some(worktree.name()))?;
+    let listed = naming::find(&repo.snapshots().catalog()?, &args.snapshot_id, Some(worktree.name()))?;
     let id = &listed.descriptor.id;
-    let was = repo.unpin(id)?;
+    let was = repo.snapshots().unpin(id)?;
     let report = Report::new(Exit::Done);
     Ok(match format {
         Format::Json => {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::slice;
 
-use lokt::repo::Repository;
-use lokt::snapshot::{LATEST, Listed, Named, Spoiled, Verification};
-use lokt::tree::Known;
+use lokt_tree::Known;
+use lokt_worktree::repo::Repository;
+use lokt_worktree::snapshot::{LATEST, Listed, Named, Spoiled, Verification};
 use serde::Serialize;
 
 use super::super::lease::place::{Place, repository};
@@ -77,15 +77,15 @@ struct AllJson<'a> {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     args.place.named()?;
-    let me = context::whoever(None)?;
+    let me = context::caller(None)?;
     if args.all {
         let repo = repository(me)?;
-        let catalog = repo.catalog()?;
+        let catalog = repo.snapshots().catalog()?;
         return verify(&repo, &catalog.snapshots, &catalog.spoiled, true, format);
     }
     let (worktree, _) = args.place.open_leased(me)?;
     let repo = worktree.repository();
-    let catalog = repo.catalog()?;
+    let catalog = repo.snapshots().catalog()?;
     let word = args.snapshot_id.as_deref().unwrap_or(LATEST);
     // What can't be used for anything else is still worth an answer here.
     if let Named::Spoiled(spoiled) = catalog.named(word, Some(worktree.name())) {
@@ -105,7 +105,7 @@ fn verify(
     let (read, ended) = watched(|control| {
         // Files that snapshots share are read once.
         let known = Known::default();
-        let each = snapshots.iter().map(|listed| repo.verify(listed, &known, control));
+        let each = snapshots.iter().map(|listed| repo.snapshots().verify(listed, &known, control));
         // `None`: it was told to stop.
         each.collect::<Result<Option<Vec<Verification>>, _>>()
     })?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use lokt::tree::Control;
+use lokt_tree::Control;
 use serde::Serialize;
 
 use super::super::waiting::inbox;

@@ -1,10 +1,11 @@
 //! A worktree that was made, renamed or removed, and what kept it from that.
 
 use clap::ValueEnum;
-use lokt::lease::LeaseRefusal;
-use lokt::repo::{Changing, Repository, WorktreeEntry};
-use lokt::time::show_wall_seconds;
-use lokt::{Isolation, LockName};
+use lokt_core::lease::config::Isolation;
+use lokt_core::name::LockName;
+use lokt_core::time::show_wall_seconds;
+use lokt_worktree::lease::LeaseRefusal;
+use lokt_worktree::repo::{Changing, Repository, WorktreeEntry};
 use serde::Serialize;
 
 use super::super::lease::denied::{self, Asked, Question};

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = worktree_name(&args.name)?;
-    let repo = repository(context::whoever(None)?)?;
+    let repo = repository(context::caller(None)?)?;
     let said = repo.create(&name, args.isolation.into())?;
     let report = answer::report(&repo, &name, said.value, format, |entry| {
         let report = Report::new(Exit::Done);

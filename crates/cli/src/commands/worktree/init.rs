@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use lokt::Lokt;
-use lokt::repo::Repository;
+use lokt_named::Lokt;
+use lokt_sys::files;
+use lokt_worktree::repo::Repository;
 use serde::Serialize;
 
 use super::answer::Kind;
@@ -40,7 +41,7 @@ struct Made<'a> {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
-    let me = context::whoever(None)?;
+    let me = context::caller(None)?;
     let dir = context::current_dir()?;
     if let Some(around) = Repository::find(&dir, me.clone())?.filter(|repo| repo.top() != dir) {
         let (here, top) = (clean(&dir.to_string_lossy()), clean(&around.top().to_string_lossy()));
@@ -90,8 +91,8 @@ fn replaced_roots() -> Result<Option<String>, Failure> {
     let replaced = context.surroundings.replaced_by_repository();
     for path in &replaced {
         let lokt = Lokt::existing(path, context.me.clone())?;
-        let held =
-            lokt.map_or(Ok(Vec::new()), |lokt| lokt.map_entries(|entry| entry.is_live().then_some(entry.name)))?;
+        let held = lokt
+            .map_or(Ok(Vec::new()), |lokt| lokt.inspect().map_entries(|entry| entry.is_live().then_some(entry.name)))?;
         if let Some(name) = held.into_iter().flatten().next() {
             let (name, path) = (quoted(name.as_str()), clean(&path.to_string_lossy()));
             let message =
@@ -109,6 +110,5 @@ fn replaced_roots() -> Result<Option<String>, Failure> {
 /// How many entries of a directory are no part of a new repository.
 fn entries(dir: &Path) -> usize {
     let is_ours = |name: &OsStr| [".jvs", "main", "worktrees"].iter().any(|ours| name == *ours);
-    let names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter(|name| !is_ours(name)).count()
+    files::entries(dir).filter(|entry| !is_ours(&entry.name)).count()
 }

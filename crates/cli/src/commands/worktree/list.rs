@@ -2,9 +2,9 @@
 
 use std::io::stdout;
 
-use lokt::repo::WorktreeEntry;
-use lokt::sys::terminal::Size;
-use lokt::time::show_wall_seconds;
+use lokt_core::time::show_wall_seconds;
+use lokt_sys::terminal::Size;
+use lokt_worktree::repo::WorktreeEntry;
 
 use super::super::lease::place::repository;
 use super::answer::EntryJson;
@@ -30,7 +30,7 @@ const COLUMNS: [Column; 4] = [
 ];
 
 pub(crate) fn run(_: &Args, format: Format) -> Result<Report, Failure> {
-    let repo = repository(context::whoever(None)?)?;
+    let repo = repository(context::caller(None)?)?;
     let entries = repo.worktrees()?;
     let report = Report::new(Exit::Done);
     Ok(match format {

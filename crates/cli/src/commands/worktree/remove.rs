@@ -25,7 +25,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let name = worktree_name(&args.name)?;
     not_main(&name, "removed")?;
-    let repo = repository(context::whoever(None)?)?;
+    let repo = repository(context::caller(None)?)?;
     let said = repo.remove(&name, args.force)?;
     let report = answer::report(&repo, &name, said.value, format, |entry| {
         let report = Report::new(Exit::Done);

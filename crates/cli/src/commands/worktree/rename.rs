@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
     let (old, new) = (worktree_name(&args.old)?, worktree_name(&args.new)?);
     not_main(&old, "renamed")?;
     not_main(&new, "made of another one")?;
-    let repo = repository(context::whoever(None)?)?;
+    let repo = repository(context::caller(None)?)?;
     let said = repo.rename(&old, &new)?;
     let report = answer::report(&repo, &old, said.value, format, |entry| {
         let report = Report::new(Exit::Done);

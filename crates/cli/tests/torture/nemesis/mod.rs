@@ -8,12 +8,12 @@ pub(crate) mod troubles;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lokt_core::history::Deed;
 use lokt_testkit::dice::Dice;
 use lokt_testkit::guarding::{Relative, family};
 use lokt_testkit::scribe::{Scribe, now_ns};
 use lokt_testkit::swarm::{now_ms, pause, put, wait_until};
 use lokt_testkit::tally::{self, Trial};
+use lokt_torture::history::Deed;
 use rustix::process::Signal;
 
 use self::troubles::note;

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lokt_core::history::Deed;
 use lokt_testkit::dice::Dice;
 use lokt_testkit::guarding::Relative;
 use lokt_testkit::scribe::{Scribe, now_ns};
 use lokt_testkit::swarm::{now_ms, pause};
+use lokt_torture::history::Deed;
 
 pub(crate) use self::lives::{LOAD, What, worker_words};
 use self::lives::{Started, planted, planted_worker};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use lokt_core::history::holds::holds;
-use lokt_core::history::{Deed, Entry, Hold};
+use lokt_torture::history::holds::holds;
+use lokt_torture::history::{Deed, Entry, Hold};
 
 use super::Check;
 use crate::nemesis::freezes::{Freeze, read};

@@ -7,8 +7,8 @@ pub(crate) mod trespasses;
 
 use std::collections::BTreeMap;
 
-use lokt_core::history::holds::holds;
-use lokt_core::history::{Deed, Entry, judge};
+use lokt_torture::history::holds::holds;
+use lokt_torture::history::{Deed, Entry, judge};
 
 use crate::fenced::{CAREFUL, CARELESS};
 use crate::nemesis::KINDS;

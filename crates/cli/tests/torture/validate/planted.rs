@@ -1,7 +1,7 @@
 //! The judges are judged: into a copy of what has just been acquitted one fault of each kind is put, and each must be found.
 
-use lokt_core::history::holds::holds;
-use lokt_core::history::{Deed, Entry, Hold, judge};
+use lokt_torture::history::holds::holds;
+use lokt_torture::history::{Deed, Entry, Hold, judge};
 
 use super::{Check, is_messy, never_entered, scope};
 use crate::fenced::CAREFUL;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 
-use lokt_core::history::{Deed, Entry};
+use lokt_torture::history::{Deed, Entry};
 use serde_json::Value;
 
 use super::{Check, FURNISHED};

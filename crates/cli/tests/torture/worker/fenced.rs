@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use lokt_core::history::Deed;
+use lokt_torture::history::Deed;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, getpid, kill_process};
 

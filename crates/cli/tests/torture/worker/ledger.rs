@@ -1,6 +1,6 @@
 //! Appends: plain, under a key that is repeated until it is acknowledged, and several at once.
 
-use lokt_core::history::Deed;
+use lokt_torture::history::Deed;
 
 use super::{Life, answer, number_in};
 

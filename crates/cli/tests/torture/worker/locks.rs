@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lokt::Lokt;
-use lokt_core::history::Deed;
+use lokt_torture::history::Deed;
 
 use super::section::{lease_end, open, set, value};
 use super::{Life, answer, number_in};
@@ -35,17 +35,18 @@ pub(super) fn hold(life: &mut Life) {
         let brief = life.dice.below(3) == 0;
         let name = if brief { BRIEF[life.dice.index(BRIEF.len())] } else { LASTING[life.dice.index(LASTING.len())] };
         let lock = life.lock(name);
-        let mut request = lokt.lock(name).wait(Duration::from_millis(life.dice.below(5_000)));
+        let timeout = Duration::from_millis(life.dice.below(5_000));
+        let mut request = lokt.guard(name);
         let ttl_sec = if brief { 1 } else { [0, 30][life.dice.index(2)] };
         if ttl_sec > 0 {
             request = request.ttl(Duration::from_secs(ttl_sec));
         }
         life.asked(&lock);
-        let Ok(held) = request.acquire() else {
+        let Ok(held) = request.acquire_timeout(timeout) else {
             life.gave_up(&lock);
             continue;
         };
-        let token = Some(held.token());
+        let token = Some(held.token().get());
         let until = (ttl_sec > 0).then(|| lease_end(&life.base, name, token));
         life.entered(&lock, token, until);
         if brief {

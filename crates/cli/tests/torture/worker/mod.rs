@@ -20,10 +20,10 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use lokt_core::history::Deed;
 use lokt_testkit::dice::Dice;
 use lokt_testkit::scribe::{Scribe, now_ns};
 use lokt_testkit::swarm::{now_ms, pause, put};
+use lokt_torture::history::Deed;
 use serde_json::Value;
 
 use crate::ends::{self, ABORT, Ended, PLANTED, Whose};

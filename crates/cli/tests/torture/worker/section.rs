@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use lokt_core::history::Deed;
 use lokt_testkit::scribe::now_ns;
 use lokt_testkit::swarm::{now_ms, pause};
+use lokt_torture::history::Deed;
 use serde_json::Value;
 
 use super::renewals::Record;

@@ -1,0 +1,36 @@
+//! Packs the manual pages of `man/` into one compressed file, which the binary includes. Tells the linker what a
+//! release doesn't need.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it is no part of lokt: cargo gives it its directory and reads its file"
+)]
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use miniz_oxide::deflate::compress_to_vec;
+
+/// The highest level: the pages are packed once and are in every binary.
+const LEVEL: u8 = 10;
+
+fn main() {
+    println!("cargo::rerun-if-changed=man");
+    println!("cargo::rerun-if-changed=build.rs");
+    // A release aborts at a panic, so nothing searches this index of stack frames. Debuggers read the frames themselves.
+    if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
+    }
+    let mut pages: Vec<PathBuf> =
+        fs::read_dir("man").expect("the package has man/").map(|entry| entry.expect("it can be read").path()).collect();
+    pages.sort_unstable();
+    let mut text = Vec::new();
+    for page in pages {
+        text.extend(page.file_name().expect("an entry has a name").as_encoded_bytes());
+        text.push(0);
+        text.extend(fs::read(&page).expect("a page can be read"));
+        text.push(0);
+    }
+    let out = env::var_os("OUT_DIR").expect("cargo sets it");
+    fs::write(Path::new(&out).join("man"), compress_to_vec(&text, LEVEL)).expect("OUT_DIR can be written to");
+}

@@ -1,0 +1,72 @@
+//! What is stored under a name.
+
+use lokt_named::{Entry, EntryState};
+
+use crate::{Error, Holder};
+
+/// One line of [`Lokt::status`](crate::Lokt::status).
+#[derive(Debug)]
+pub struct LockStatus {
+    name: String,
+    is_freeze: bool,
+    waiters: usize,
+    state: LockState,
+}
+
+/// What is stored under a name.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LockState {
+    /// A hold or a freeze, which may be over: see [`Holder::is_live`].
+    Held(Holder),
+    /// A record that can't be understood; the text says why.
+    Corrupt(String),
+    /// A record that another program is writing at this moment.
+    BeingWritten,
+    /// A record of a newer version of lokt.
+    NewerVersion,
+    /// A record that can't be read.
+    Unreadable(Error),
+}
+
+impl LockStatus {
+    pub(crate) fn of(entry: Entry) -> Self {
+        let Entry { name, is_freeze, state, waiters } = entry;
+        let state = match state {
+            EntryState::Held(holder) => LockState::Held(Holder::of(*holder)),
+            EntryState::Corrupt(why) => LockState::Corrupt(why),
+            EntryState::BeingWritten => LockState::BeingWritten,
+            EntryState::Newer(_) => LockState::NewerVersion,
+            EntryState::Unreadable(error) => LockState::Unreadable(Error::from(error)),
+        };
+        Self { name, is_freeze, waiters, state }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is a freeze and no lock.
+    pub fn is_freeze(&self) -> bool {
+        self.is_freeze
+    }
+
+    /// How many requests wait for it.
+    pub fn waiters(&self) -> usize {
+        self.waiters
+    }
+
+    /// What is stored.
+    pub fn state(&self) -> &LockState {
+        &self.state
+    }
+
+    /// The holder, live or not, if the record can be read.
+    pub fn holder(&self) -> Option<&Holder> {
+        match &self.state {
+            LockState::Held(holder) => Some(holder),
+            _ => None,
+        }
+    }
+}

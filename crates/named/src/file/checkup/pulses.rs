@@ -1,0 +1,165 @@
+//! What processes that were killed left behind: pulses that nobody names, tickets of the dead, empty lines, temp files.
+//!
+//! All of it is harmless and tidied away by lokt itself in passing. A process that gives a hold back clears its pulse and its temp file
+//! away after it has left the mutex, so one that is found may be of this very moment: a pulse counts only if its process is dead,
+//! a temp file only if it is old.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use lokt_core::liveness::Process;
+use lokt_core::name::LockName;
+use lokt_core::pulse::Pulse;
+use lokt_core::time::millis_between;
+
+use super::{Check, Finding, Patient, counted};
+use crate::file::line::{HELD_DIR, LINE_DIR, held_path};
+use crate::file::{FileStore, TEMP_DIR, record_path};
+use crate::store::Call;
+use lokt_sys::error::{At as _, Error};
+use lokt_sys::look::look;
+use lokt_sys::mutex::Inside;
+use lokt_sys::probe_dir::{clear_left_over, is_probe, left_over};
+
+const NAME: &str = "pulses";
+/// Nobody takes this long from leaving the mutex to the end of a command.
+const OLD_MS: i64 = 5_000;
+
+pub(super) fn check(patient: &Patient) -> Check {
+    if let Some(busy) = &patient.busy {
+        return Check::new(NAME, [Finding::skipped(busy)]);
+    }
+    let found = [held(patient), lines(patient), temps(patient), probes(patient)];
+    Check::new(NAME, found.into_iter().flatten())
+}
+
+const HARMLESS: &str = "harmless; `lokt doctor --fix` removes what is left";
+
+/// Finds `candidates` without the mutex, and keeps those that are still so inside it; then removes them, if asked to.
+fn report<T>(
+    patient: &Patient,
+    candidates: Vec<T>,
+    (one, many): (&str, &str),
+    is_so: impl Fn(&FileStore, &T) -> bool,
+    remove: impl Fn(&FileStore, &Inside, &T) -> Result<(), Error>,
+) -> Option<Finding> {
+    if candidates.is_empty() {
+        return None;
+    }
+    let store = patient.store();
+    let inside = match store.enter(&Call::UNLIMITED) {
+        Ok(inside) => inside,
+        Err(error) => return Some(Finding::skipped(error)),
+    };
+    let certain: Vec<T> = candidates.into_iter().filter(|candidate| is_so(store, candidate)).collect();
+    let finding = (!certain.is_empty()).then(|| Finding::warn(counted(certain.len(), one, many)).hint(HARMLESS))?;
+    let finding = patient.mend(finding, || {
+        certain.iter().try_for_each(|candidate| remove(store, &inside, candidate))?;
+        Ok::<_, Error>(Some(format!("removed {}", certain.len())))
+    });
+    drop(inside);
+    finding
+}
+
+/// Pulses of holders that no record names.
+fn held(patient: &Patient) -> Option<Finding> {
+    let is_orphan = |store: &FileStore, number: &u64| {
+        store
+            .seats()
+            .orphan(*number, &patient.now)
+            .is_some_and(|orphan| orphan.pulse.is_none_or(|pulse| is_dead(store, &pulse)))
+    };
+    let store = patient.store();
+    let numbers = store.disk.list(HELD_DIR).unwrap_or_default();
+    let numbers = numbers.iter().filter_map(|entry| entry.parse().ok());
+    let candidates: Vec<u64> = numbers.filter(|number| is_orphan(store, number)).collect();
+    let what = format!("of a dead guard in {} that no lock names", patient.shown(HELD_DIR));
+    let words = (&*format!("pulse {what}"), &*format!("pulses {what}"));
+    report(patient, candidates, words, is_orphan, |store, _, number| {
+        let path = held_path(*number);
+        store.disk.remove(&path).at("remove", store.root(), &path)
+    })
+}
+
+/// Its process is proven dead. One that can't be seen may be clearing it away.
+fn is_dead(store: &FileStore, pulse: &Pulse) -> bool {
+    let (pid, start) = (pulse.process.pid, pulse.process.start);
+    match pulse.pid_ns {
+        Some(space) if Some(space) == store.me.pid_ns => {
+            store.machine.process(pid).is_none_or(|stat| stat.has_ended() || !stat.may_be(start))
+        }
+        Some(space) => store.machine.process_in(space, pid, start) == Process::Dead,
+        None => false,
+    }
+}
+
+/// Lines with tickets of the dead, or with nobody in them for a name that nobody holds: who was granted a lock after a wait leaves the
+/// empty line to its release.
+fn lines(patient: &Patient) -> Option<Finding> {
+    let is_left = |store: &FileStore, name: &LockName| {
+        let nobodys = || is_empty(store, name) && matches!(store.disk.stamp(&record_path(name)), Ok(None));
+        store.line(name, None).is_ok_and(|line| !line.rest.gone.is_empty() || nobodys())
+    };
+    let store = patient.store();
+    let names = store.disk.list(LINE_DIR).unwrap_or_default();
+    let names = names.iter().filter_map(|name| LockName::new(name).ok());
+    let candidates: Vec<LockName> = names.filter(|name| is_left(store, name)).collect();
+    let what = format!("in {} with nobody in it, or with tickets of the dead", patient.shown(LINE_DIR));
+    let words = (&*format!("line {what}"), &*format!("lines {what}"));
+    report(patient, candidates, words, is_left, |store, inside, name| {
+        let line = store.line(name, None)?;
+        store.seats().clear_line(inside, name, line.waiters.len(), &line.rest, false);
+        store.seats().fold_up(name.as_str());
+        Ok(())
+    })
+}
+
+fn is_empty(store: &FileStore, name: &LockName) -> bool {
+    let dir = crate::file::line::line_dir(name.as_str());
+    store.disk.list(&dir).is_ok_and(|entries| entries.is_empty()) && matches!(store.disk.stamp(&dir), Ok(Some(_)))
+}
+
+/// Temp files that were never renamed.
+fn temps(patient: &Patient) -> Option<Finding> {
+    let is_left = |store: &FileStore, entry: &String| {
+        is_old(patient, &temp_path(patient, entry)) && store.records().is_left_over(entry)
+    };
+    let store = patient.store();
+    let entries = store.disk.list(TEMP_DIR).unwrap_or_default();
+    let candidates = entries.into_iter().filter(|entry| !is_probe(entry) && is_left(store, entry)).collect();
+    let what = format!("in {} that nobody will rename", patient.shown(TEMP_DIR));
+    let words = (&*format!("temp file {what}"), &*format!("temp files {what}"));
+    report(patient, candidates, words, is_left, |store, inside, entry| {
+        store.records().remove_left_over(inside, entry).map(drop).at(
+            "remove",
+            store.root(),
+            &format!("{TEMP_DIR}/{entry}"),
+        )
+    })
+}
+
+fn temp_path(patient: &Patient, entry: &str) -> PathBuf {
+    patient.path(&format!("{TEMP_DIR}/{entry}"))
+}
+
+fn is_old(patient: &Patient, path: &std::path::Path) -> bool {
+    let changed = look(path).ok().flatten().map_or(Timestamp::MAX, |look| look.changed);
+    millis_between(changed, patient.now.wall) > OLD_MS
+}
+
+/// What a doctor that was killed left.
+fn probes(patient: &Patient) -> Option<Finding> {
+    let top = patient.store.root();
+    let left = ["", "state", TEMP_DIR]
+        .into_iter()
+        .flat_map(|dir| left_over(top, dir).into_iter().map(move |name| (dir, name)));
+    let path = |(dir, name): &(&str, String)| top.join(dir).join(name);
+    let candidates: Vec<(&str, String)> = left.filter(|found| is_old(patient, &path(found))).collect();
+    let what =
+        format!("below {} in which a `lokt doctor` that was killed tried something", patient.store.root().display());
+    let words = (&*format!("directory {what}"), &*format!("directories {what}"));
+    let remove = |_: &FileStore, _: &Inside, found: &(&str, String)| {
+        clear_left_over(top, found.0, &found.1).map_err(|error| Error::io("remove", &path(found), error))
+    };
+    report(patient, candidates, words, |_, _| true, remove)
+}
