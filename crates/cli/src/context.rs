@@ -53,7 +53,7 @@ impl Context {
         let named_owner = owner.is_some();
         let me = lokt_sys::machine::identity(owner.unwrap_or_else(default_owner), text("LOKT_AGENT_ID"));
         let holds = text("LOKT_HOLDS").map(|holds| InheritedHolds::parse(&holds)).unwrap_or_default();
-        let root = surroundings.find_root();
+        let root = surroundings.find_root()?;
         Ok(Self { surroundings, root, me, named_owner, holds })
     }
 

@@ -529,3 +529,79 @@ fn whichever_rule_a_root_is_created_by_its_path_is_said() {
         assert_eq!(said.stderr, "", "and nothing else");
     }
 }
+
+/// Every call that a search makes fails once, in a lokt repository, in a linked worktree of git, and below a `.lokt`. An error must
+/// not lead to another root than the one that everybody else finds.
+#[test]
+fn a_look_that_fails_leads_to_no_second_root() {
+    lokt_testkit::need!("git");
+    lokt_testkit::need!("strace");
+    let place = Place::new();
+    let [yard, plain] = ["yard", "plain/below"].map(|name| place.dir(name));
+    run(&yard, "worktree init").exits(0, "it makes a repository");
+    run(&yard, "worktree create w1").exits(0, "it makes a worktree");
+    let repository = place.repository("repo");
+    git(&repository, &["worktree", "add", "-q", "../linked"]);
+    place.dir("plain/.lokt");
+    let cases = [
+        (yard.join("worktrees/w1"), yard.join(".jvs/lokt")),
+        (place.path.join("linked"), repository.join(".git/lokt")),
+        (plain, place.path.join("plain/.lokt")),
+    ];
+    for (cwd, own) in cases {
+        let mut refused = 0;
+        for nth in 1.. {
+            let trace = place.path.join("trace");
+            let calls = "newfstatat,statx,openat,read,?readlink,readlinkat";
+            let call = Call::new("strace").args(["-qq", "-o"]).args([&trace]).args([
+                "-e",
+                &format!("trace={calls}"),
+                "-e",
+                &format!("inject={calls}:error=EIO:when={nth}"),
+                LOKT,
+                "root",
+                "--json",
+            ]);
+            let said = call.env("LOKT_OWNER", "a").cwd(&cwd).run();
+            if !fs::read_to_string(&trace).expect("strace wrote it").contains("(INJECTED)") {
+                assert_eq!(said.json()["root_path"], *own.to_string_lossy(), "without an error it is found");
+                break;
+            }
+            if said.code == 0 {
+                assert_eq!(said.json()["root_path"], *own.to_string_lossy(), "call {nth} doesn't matter");
+            } else {
+                let said = said.exits(1, "a search that fails is an error");
+                assert_eq!(said.failure(), "E_IO", "it says so");
+                refused += 1;
+            }
+        }
+        assert!(refused > 2, "errors were met in {}: {refused}", cwd.display());
+    }
+}
+
+#[test]
+fn a_guard_whose_search_fails_runs_nothing_and_makes_no_root() {
+    lokt_testkit::need!("strace");
+    let place = Place::new();
+    let yard = place.dir("yard");
+    run(&yard, "worktree init").exits(0, "it makes a repository");
+    for (path, error) in [(".jvs", "EIO"), (".jvs", "ENOMEM"), (".jvs/format_version", "ESTALE")] {
+        let call = Call::new("strace").args(["-qq", "-o", "/dev/null", "-P"]).args([yard.join(path)]).args([
+            "-e",
+            "trace=newfstatat,statx",
+            "-e",
+            &format!("inject=newfstatat,statx:error={error}"),
+            LOKT,
+            "guard",
+            "x",
+            "--",
+            "touch",
+            "ran",
+        ]);
+        let said = call.env("LOKT_OWNER", "a").cwd(&yard).run();
+        said.exits(1, "which root is meant isn't known")
+            .notes(&format!("look at {}", yard.join(path).display()), "it names the path")
+            .notes("--root", "and what to do");
+        assert!(!yard.join("ran").exists() && !yard.join(".lokt").exists(), "{path} {error}: nothing was done");
+    }
+}

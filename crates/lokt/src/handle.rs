@@ -71,7 +71,8 @@ impl Lokt {
     pub fn discover(dir: impl AsRef<Path>) -> Result<Self, Error> {
         let dir = dir.as_ref();
         let real = try_resolve(dir).map_err(|source| Error::from(sys::Error::io("open", dir, source)))?;
-        Self::open(Surroundings { cwd: real, ..Surroundings::default() }.find_root().path)
+        let found = Surroundings { cwd: real, ..Surroundings::default() }.find_root().map_err(Error::from)?;
+        Self::open(found.path)
     }
 
     /// The same directory for another owner. Owners are compared as text. Equal owners share [`lock`](Self::lock)s; guards exclude

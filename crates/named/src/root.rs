@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 
 use lokt_core::git;
 
-use lokt_sys::files::{entries, is_dir, is_file, is_link, read_short, real_path, resolve};
-use lokt_sys::look::{Look, look, look_through, us};
+use lokt_sys::error::Error;
+use lokt_sys::files::{self, entries, is_link, resolve};
+use lokt_sys::look::{Look, look_through, us};
 use lokt_sys::repository::{JVS, lokt_repository};
+use lokt_sys::search::{find, find_through, is_dir, is_file, read_short, real_path};
 
 /// Git's files that are read here are one short line each.
 const GIT_FILE_BYTES_MAX: u64 = 64 << 10;
@@ -109,68 +111,100 @@ impl Found {
 }
 
 impl Surroundings {
-    /// Finds the root. Always gives an answer; nothing is created.
-    pub fn find_root(&self) -> Found {
+    /// Finds the root; nothing is created. An error if the system doesn't say what is at one of the places: the next place could
+    /// lead to another root than the one that other processes find.
+    pub fn find_root(&self) -> Result<Found, Error> {
         if let Some(path) = &self.named_root {
-            return Found { path: self.cwd.join(path), method: Method::Flag };
+            return Ok(Found { path: self.cwd.join(path), method: Method::Flag });
         }
         if let Some(path) = self.lokt_root.as_ref().filter(|path| !path.is_empty()) {
-            return Found { path: self.cwd.join(path), method: Method::Env };
+            return Ok(Found { path: self.cwd.join(path), method: Method::Env });
         }
-        let local = || self.nearest_lokt().unwrap_or_else(|| self.cwd.join(".lokt"));
-        self.of_repositories().unwrap_or_else(|| Found { path: local(), method: Method::Local })
+        if let Some(found) = self.of_repositories()? {
+            return Ok(found);
+        }
+        let path = self.nearest_lokt()?.unwrap_or_else(|| self.cwd.join(".lokt"));
+        Ok(Found { path, method: Method::Local })
     }
 
     /// The root of the git repository and the lokt repository around the current directory: of the outermost one, so that all
     /// directories of either have the same.
-    fn of_repositories(&self) -> Option<Found> {
-        let git = self.git_common_dir();
-        let top = match (lokt_repository(&self.cwd), &git) {
-            (Some(top), None) => Some(top),
+    fn of_repositories(&self) -> Result<Option<Found>, Error> {
+        let git = self.git_common_dir()?;
+        let around = lokt_repository(&self.cwd)?;
+        let Some(git) = git else { return around.map(|top| self.outermost(top)).transpose() };
+        let top = match around {
             // A hook went elsewhere with the `GIT_DIR` of its own repository.
-            (Some(top), Some(git)) if self.is_only_named(git) => Some(top),
-            (Some(top), Some(git)) if real_path(git).starts_with(&top) => Some(top),
+            Some(top) if self.is_only_named(&git)? => Some(top),
+            Some(top) if real_path(&git)?.starts_with(&top) => Some(top),
             // What is around a git directory above us is above us, too.
-            (None, Some(git)) if git.parent().is_some_and(|dir| self.cwd.starts_with(dir)) => None,
+            None if git.parent().is_some_and(|dir| self.cwd.starts_with(dir)) => None,
             // All worktrees of a git repository share a root, also one that was put into a lokt repository elsewhere.
-            (_, git) => git.as_deref().and_then(|git| lokt_repository(&real_path(git))),
+            _ => lokt_repository(&real_path(&git)?)?,
         };
-        let Some(mut top) = top else { return git.as_deref().map(Found::in_git) };
+        match top {
+            Some(top) => self.outermost(top).map(Some),
+            None => Ok(Some(Found::in_git(&git))),
+        }
+    }
+
+    /// The root of the lokt repository in `top`, or of the outermost repository around that.
+    fn outermost(&self, mut top: PathBuf) -> Result<Found, Error> {
         for _ in 0..NESTED_MAX {
-            let Some(git) = self.git_upwards(&top) else { break };
-            match lokt_repository(&real_path(&git)) {
+            let Some(git) = self.git_upwards(&top)? else { break };
+            match lokt_repository(&real_path(&git)?)? {
                 Some(outer) if outer != top => top = outer,
-                _ => return Some(Found::in_git(&git)),
+                _ => return Ok(Found::in_git(&git)),
             }
         }
-        Some(Found { path: top.join(JVS).join(LOKT), method: Method::LoktRepository })
+        Ok(Found { path: top.join(JVS).join(LOKT), method: Method::LoktRepository })
     }
 
     /// Reports whether git's variables alone lead to `git`: it isn't the repository around the current directory.
-    fn is_only_named(&self, git: &Path) -> bool {
+    fn is_only_named(&self, git: &Path) -> Result<bool, Error> {
         let named = |dir: &Option<OsString>| dir.as_ref().is_some_and(|dir| !dir.is_empty());
-        (named(&self.git_dir) || named(&self.git_common_dir))
-            && self.git_upwards(&self.cwd).is_none_or(|around| real_path(&around) != real_path(git))
+        if !named(&self.git_dir) && !named(&self.git_common_dir) {
+            return Ok(false);
+        }
+        let Some(around) = self.git_upwards(&self.cwd)? else { return Ok(true) };
+        Ok(real_path(&around)? != real_path(git)?)
     }
 
     /// Git's common directory: what the variables name, if that is one, else what is found upwards. A variable of git's that names
     /// nothing from here (a hook's `GIT_DIR=.` after a `cd`) must not lead to a root of its own.
-    fn git_common_dir(&self) -> Option<PathBuf> {
+    fn git_common_dir(&self) -> Result<Option<PathBuf>, Error> {
         let named = |dir: &Option<OsString>| dir.as_ref().filter(|dir| !dir.is_empty()).map(|dir| self.cwd.join(dir));
-        let common = named(&self.git_common_dir).filter(|dir| is_common(dir));
-        let common = common.or_else(|| common_of(&named(&self.git_dir)?));
-        common.or_else(|| self.git_upwards(&self.cwd))
+        if let Some(dir) = named(&self.git_common_dir)
+            && is_common(&dir)?
+        {
+            return Ok(Some(dir));
+        }
+        if let Some(dir) = named(&self.git_dir)
+            && let Some(common) = common_of(&dir)?
+        {
+            return Ok(Some(common));
+        }
+        self.git_upwards(&self.cwd)
     }
 
     /// The common directory of the nearest git repository from `start` upwards.
-    fn git_upwards(&self, start: &Path) -> Option<PathBuf> {
+    fn git_upwards(&self, start: &Path) -> Result<Option<PathBuf>, Error> {
         let us = us();
         let ceiling = self.ceiling_above(start);
-        upwards(start).take_while(|dir| ceiling.as_deref() != Some(*dir)).find_map(|dir| {
-            let repository =
-                |mark: &str, git: &Path| if is_no_strangers(dir, mark, us) { common_of(git) } else { None };
-            repository(".git", &dir.join(".git")).or_else(|| repository("HEAD", dir))
-        })
+        for dir in upwards(start) {
+            let dir = dir?;
+            if ceiling.as_deref() == Some(dir) {
+                break;
+            }
+            for (mark, git) in [(".git", &*dir.join(".git")), ("HEAD", dir)] {
+                if is_no_strangers(dir, mark, us)?
+                    && let Some(common) = common_of(git)?
+                {
+                    return Ok(Some(common));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The nearest directory above `start` that git's search doesn't enter. As git does: entries that are not absolute don't count,
@@ -192,31 +226,31 @@ impl Surroundings {
 
     /// The nearest existing `.lokt`. The search ends at the home directory, at a mount border, and at a directory that belongs to
     /// somebody who is neither us nor root: what a stranger puts above us doesn't decide where we lock.
-    fn nearest_lokt(&self) -> Option<PathBuf> {
+    fn nearest_lokt(&self) -> Result<Option<PathBuf>, Error> {
         let us = us();
-        let found = |path: &Path| look_through(path).ok().flatten();
         let trusted = |found: &Look| found.uid == us || found.uid == 0;
         // By what it is, not by its name: `HOME` may lead there through a link.
-        let home = self.home.as_deref().and_then(found).map(|home| home.id);
+        let home = self.home.as_deref().map(find_through).transpose()?.flatten().map(|home| home.id);
         for dir in upwards(&self.cwd) {
-            let here = found(dir).filter(trusted)?;
+            let dir = dir?;
+            let Some(here) = find_through(dir)?.filter(trusted) else { break };
             // Anybody can put one into a directory like /tmp, which is root's.
             let candidate = dir.join(".lokt");
-            if found(&candidate).is_some_and(|found| found.is_dir && trusted(&found)) {
-                return Some(candidate);
+            if find_through(&candidate)?.is_some_and(|found| found.is_dir && trusted(&found)) {
+                return Ok(Some(candidate));
             }
             if home == Some(here.id) {
-                return None;
+                break;
             }
         }
-        None
+        Ok(None)
     }
 
     /// Every `.lokt` from here upwards that could be found from somewhere.
-    pub(crate) fn lokts_upwards(&self) -> Vec<PathBuf> {
+    fn lokts_upwards(&self) -> Result<Vec<PathBuf>, Error> {
         let mut here = self.clone();
         let mut found = Vec::new();
-        while let Some(lokt) = here.nearest_lokt() {
+        while let Some(lokt) = here.nearest_lokt()? {
             let above = lokt.parent().and_then(Path::parent).map(ToOwned::to_owned);
             let at_home = lokt.parent() == here.home.as_deref();
             found.push(lokt);
@@ -225,23 +259,26 @@ impl Surroundings {
                 None => break,
             }
         }
-        found
+        Ok(found)
     }
 
     /// Every place near the current directory where a root could be that another process uses: with other variables, from another
     /// directory of the same repositories, by another program or an earlier version. They may not exist.
-    pub(crate) fn places_of_roots(&self) -> Vec<PathBuf> {
+    pub(crate) fn places_of_roots(&self) -> Result<Vec<PathBuf>, Error> {
         let bare = Self { home: self.home.clone(), ..Self::at(&self.cwd) };
         let mut places = vec![self.cwd.join(".lokt")];
         for looks in [self, &Self { git_ceilings: None, ..self.clone() }, &bare] {
-            let git = looks.git_common_dir();
-            places.extend(looks.of_repositories().map(|found| found.path));
-            let tops = [lokt_repository(&self.cwd), git.as_deref().and_then(|git| lokt_repository(&real_path(git)))];
-            for top in tops.into_iter().flatten() {
+            let git = looks.git_common_dir()?;
+            places.extend(looks.of_repositories()?.map(|found| found.path));
+            let around_git = match &git {
+                Some(git) => lokt_repository(&real_path(git)?)?,
+                None => None,
+            };
+            for top in [lokt_repository(&self.cwd)?, around_git].into_iter().flatten() {
                 places.push(top.join(JVS).join(LOKT));
                 for worktree in std::iter::once(top.clone()).chain(worktrees(&top)) {
                     places.push(worktree.join(".lokt"));
-                    places.extend(common_of(&worktree.join(".git")).map(|git| git.join(LOKT)));
+                    places.extend(common_of(&worktree.join(".git"))?.map(|git| git.join(LOKT)));
                 }
             }
             if let Some(git) = git {
@@ -250,21 +287,25 @@ impl Surroundings {
                 places.push(git.join(LOKT));
             }
         }
-        let marked = |dir: &&Path| matches!(look(&dir.join(".git")), Ok(Some(_)));
-        places.extend(upwards(&self.cwd).find(marked).map(|dir| dir.join(".lokt")));
-        places.extend(self.lokts_upwards());
-        places
+        for dir in upwards(&self.cwd) {
+            let dir = dir?;
+            if find(&dir.join(".git"))?.is_some() {
+                places.push(dir.join(".lokt"));
+                break;
+            }
+        }
+        places.extend(self.lokts_upwards()?);
+        Ok(places)
     }
 
     /// The roots in use that commands would no longer find if the current directory became a lokt repository.
-    pub fn replaced_by_repository(&self) -> Vec<PathBuf> {
+    pub fn replaced_by_repository(&self) -> Result<Vec<PathBuf>, Error> {
         let bare = Self { home: self.home.clone(), ..Self::at(&self.cwd) };
-        let next = bare.git_upwards(&self.cwd).unwrap_or_else(|| self.cwd.join(JVS)).join(LOKT);
-        let now = std::iter::once(bare.find_root().path);
-        let mut seen = BTreeSet::from([real_path(&next)]);
-        now.chain(roots_below(&self.cwd, &[".lokt", ".git/lokt"]))
-            .filter(|path| is_root(path) && seen.insert(real_path(path)))
-            .collect()
+        let next = bare.git_upwards(&self.cwd)?.unwrap_or_else(|| self.cwd.join(JVS)).join(LOKT);
+        let now = std::iter::once(bare.find_root()?.path);
+        let mut seen = BTreeSet::from([files::real_path(&next)]);
+        let places = now.chain(roots_below(&self.cwd, &[".lokt", ".git/lokt"]));
+        Ok(places.filter(|path| is_root(path) && seen.insert(files::real_path(path))).collect())
     }
 
     fn at(cwd: &Path) -> Self {
@@ -279,15 +320,20 @@ impl Found {
 }
 
 /// `start` and the directories above it, on the same mount.
-fn upwards(start: &Path) -> impl Iterator<Item = &Path> {
-    let device = |dir: &Path| look_through(dir).ok().flatten().map(|found| found.id.0);
-    let here = device(start);
-    start.ancestors().take_while(move |dir| device(dir) == here)
+fn upwards(start: &Path) -> impl Iterator<Item = Result<&Path, Error>> {
+    let mut device = None;
+    start.ancestors().map_while(move |dir| match find_through(dir) {
+        Ok(found) => {
+            let here = found.map(|found| found.id.0);
+            (*device.get_or_insert(here) == here).then_some(Ok(dir))
+        }
+        Err(error) => Some(Err(error)),
+    })
 }
 
 /// A command has used it as a root.
 pub(crate) fn is_root(path: &Path) -> bool {
-    is_dir(&path.join("locks")) || is_dir(&path.join("state"))
+    files::is_dir(&path.join("locks")) || files::is_dir(&path.join("state"))
 }
 
 /// Where roots of these names would be in directories below `dir`.
@@ -322,38 +368,41 @@ fn worktrees(top: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Does `mark` in `dir` belong to us, to root, or to whom the directory belongs? Anybody can put a repository into a directory like
 /// `/tmp`; in a colleague's project it is the colleague's.
-fn is_no_strangers(dir: &Path, mark: &str, us: u32) -> bool {
-    let owner = |path: &Path| look(path).ok().flatten().map(|found| found.uid);
-    owner(&dir.join(mark)).is_some_and(|uid| uid == us || uid == 0 || Some(uid) == owner(dir))
+fn is_no_strangers(dir: &Path, mark: &str, us: u32) -> Result<bool, Error> {
+    let owner = |path: &Path| Ok::<_, Error>(find(path)?.map(|found| found.uid));
+    let Some(uid) = owner(&dir.join(mark))? else { return Ok(false) };
+    Ok(uid == us || uid == 0 || Some(uid) == owner(dir)?)
 }
 
 /// The common directory of a repository, if `place` is its directory or a `gitdir:` file. Linked worktrees share one.
-fn common_of(place: &Path) -> Option<PathBuf> {
-    let found = look_through(place).ok().flatten()?;
-    if found.kind.is_none() {
-        let content = read_short(place, GIT_FILE_BYTES_MAX)?;
-        let target = git::gitdir(&content)?;
-        return common_of_dir(&real_path(&place.parent()?.join(OsStr::from_bytes(target))));
+fn common_of(place: &Path) -> Result<Option<PathBuf>, Error> {
+    let Some(found) = find_through(place)? else { return Ok(None) };
+    if found.kind.is_some() {
+        return common_of_dir(place);
     }
-    common_of_dir(place)
+    let content = read_short(place, GIT_FILE_BYTES_MAX)?.unwrap_or_default();
+    match (git::gitdir(&content), place.parent()) {
+        (Some(target), Some(dir)) => common_of_dir(&real_path(&dir.join(OsStr::from_bytes(target)))?),
+        _ => Ok(None),
+    }
 }
 
-fn common_of_dir(dir: &Path) -> Option<PathBuf> {
-    if !is_file(&dir.join("HEAD")) {
-        return None;
+fn common_of_dir(dir: &Path) -> Result<Option<PathBuf>, Error> {
+    if !is_file(&dir.join("HEAD"))? {
+        return Ok(None);
     }
     // It is usually `../..`, as a submodule's `gitdir` begins with `../`: no path that people would write.
-    let content = read_short(&dir.join("commondir"), GIT_FILE_BYTES_MAX).unwrap_or_default();
+    let content = read_short(&dir.join("commondir"), GIT_FILE_BYTES_MAX)?.unwrap_or_default();
     let common = match git::commondir(&content) {
-        Some(target) => real_path(&dir.join(OsStr::from_bytes(target))),
+        Some(target) => real_path(&dir.join(OsStr::from_bytes(target)))?,
         None => dir.to_owned(),
     };
-    is_common(&common).then_some(common)
+    Ok(is_common(&common)?.then_some(common))
 }
 
 /// What worktrees share is there.
-fn is_common(dir: &Path) -> bool {
-    is_dir(&dir.join("objects")) && is_dir(&dir.join("refs"))
+fn is_common(dir: &Path) -> Result<bool, Error> {
+    Ok(is_dir(&dir.join("objects"))? && is_dir(&dir.join("refs"))?)
 }
 
 #[cfg(test)]
@@ -376,13 +425,19 @@ mod tests {
         Surroundings::at(cwd)
     }
 
+    impl Surroundings {
+        fn find(&self) -> Found {
+            self.find_root().expect("everything can be looked at")
+        }
+    }
+
     #[test]
     fn the_variable_wins_and_may_be_relative() {
         let dir = tempfile::tempdir().expect("temp");
         repository(&dir.path().join(".git"));
-        let found = Surroundings { lokt_root: Some("r".into()), ..at(dir.path()) }.find_root();
+        let found = Surroundings { lokt_root: Some("r".into()), ..at(dir.path()) }.find();
         assert_eq!(found, Found { path: dir.path().join("r"), method: Method::Env });
-        let empty = Surroundings { lokt_root: Some("".into()), ..at(dir.path()) }.find_root();
+        let empty = Surroundings { lokt_root: Some("".into()), ..at(dir.path()) }.find();
         assert_eq!(empty.method, Method::Git, "an empty variable is none");
     }
 
@@ -393,8 +448,8 @@ mod tests {
         let git = dir.join("repo/.git");
         repository(&git);
         create_dir_all(dir.join("repo/a/b")).expect("temp");
-        assert_eq!(at(&dir.join("repo/a/b")).find_root().path, git.join("lokt"));
-        assert_eq!(at(&git).find_root().path, git.join("lokt"), "inside the git directory itself");
+        assert_eq!(at(&dir.join("repo/a/b")).find().path, git.join("lokt"));
+        assert_eq!(at(&git).find().path, git.join("lokt"), "inside the git directory itself");
 
         let linked = git.join("worktrees/w");
         create_dir_all(&linked).expect("temp");
@@ -402,16 +457,16 @@ mod tests {
         put(&linked.join("commondir"), "../..\n");
         create_dir_all(dir.join("w")).expect("temp");
         put(&dir.join("w/.git"), format!("gitdir: {}\n", linked.display()));
-        assert_eq!(at(&dir.join("w")).find_root(), Found { path: git.join("lokt"), method: Method::Git });
+        assert_eq!(at(&dir.join("w")).find(), Found { path: git.join("lokt"), method: Method::Git });
 
-        let from_env = Surroundings { git_dir: Some(git.clone().into()), ..at(&dir) }.find_root();
+        let from_env = Surroundings { git_dir: Some(git.clone().into()), ..at(&dir) }.find();
         assert_eq!(from_env.path, git.join("lokt"));
     }
 
     #[test]
     fn the_flag_wins_over_the_variable() {
         let found = Surroundings { named_root: Some("f".into()), lokt_root: Some("r".into()), ..at(Path::new("/d")) };
-        assert_eq!(found.find_root(), Found { path: "/d/f".into(), method: Method::Flag });
+        assert_eq!(found.find(), Found { path: "/d/f".into(), method: Method::Flag });
     }
 
     #[test]
@@ -421,20 +476,20 @@ mod tests {
         let (top, deep) = (dir.join("outer/top"), dir.join("outer/top/worktrees/a/deep"));
         create_dir_all(&deep).expect("temp");
         create_dir_all(top.join(".jvs")).expect("temp");
-        assert_eq!(at(&deep).find_root().method, Method::Local, "a .jvs without a format is none");
+        assert_eq!(at(&deep).find().method, Method::Local, "a .jvs without a format is none");
         put(&top.join(".jvs/format_version"), "1\n");
         repository(&top.join("worktrees/a/.git"));
         let jvs = Found { path: top.join(".jvs/lokt"), method: Method::LoktRepository };
-        assert_eq!(at(&deep).find_root(), jvs, "git is inside");
-        assert_eq!(at(&top).find_root(), jvs, "everywhere in it");
+        assert_eq!(at(&deep).find(), jvs, "git is inside");
+        assert_eq!(at(&top).find(), jvs, "everywhere in it");
         repository(&top.join(".git"));
         for from in [&deep, &top] {
-            assert_eq!(at(from).find_root(), Found::in_git(&top.join(".git")), "git at its top is as far outside");
+            assert_eq!(at(from).find(), Found::in_git(&top.join(".git")), "git at its top is as far outside");
         }
         fs::remove_dir_all(top.join(".git")).expect("temp");
         repository(&dir.join("outer/.git"));
         for from in [&deep, &top] {
-            assert_eq!(at(from).find_root(), Found::in_git(&dir.join("outer/.git")), "git is around it");
+            assert_eq!(at(from).find(), Found::in_git(&dir.join("outer/.git")), "git is around it");
         }
     }
 
@@ -449,7 +504,7 @@ mod tests {
             repository(&top.join("main/.git"));
             put(&top.join(".git"), format!("gitdir: {}\n", dir.join(other).join("main/.git").display()));
         }
-        assert_eq!(at(&dir.join("one")).find_root().method, Method::LoktRepository, "there is an answer");
+        assert_eq!(at(&dir.join("one")).find().method, Method::LoktRepository, "there is an answer");
     }
 
     #[test]
@@ -461,12 +516,12 @@ mod tests {
         let expected = Found::in_git(&dir.path().join(".git"));
         for value in [".", ".git", "/nonexistent", ""] {
             assert_eq!(
-                Surroundings { git_dir: Some(value.into()), ..at(&sub) }.find_root(),
+                Surroundings { git_dir: Some(value.into()), ..at(&sub) }.find(),
                 expected,
                 "GIT_DIR={value}"
             );
             let common = Surroundings { git_common_dir: Some(value.into()), ..at(&sub) };
-            assert_eq!(common.find_root(), expected, "GIT_COMMON_DIR={value}");
+            assert_eq!(common.find(), expected, "GIT_COMMON_DIR={value}");
         }
     }
 
@@ -485,7 +540,7 @@ mod tests {
             let worktree = dir.join(format!("w{nth}"));
             create_dir_all(&worktree).expect("temp");
             put(&worktree.join(".git"), [b"gitdir: ", linked.as_os_str().as_bytes(), b"\n"].concat());
-            let found = at(&worktree).find_root();
+            let found = at(&worktree).find();
             assert_eq!(found, Found { path: git.join("lokt"), method: Method::Git }, "{}", name.escape_ascii());
         }
     }
@@ -495,19 +550,19 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp");
         let deep = dir.path().join("a/b");
         create_dir_all(&deep).expect("temp");
-        assert_eq!(at(&deep).find_root().path, deep.join(".lokt"), "none yet: here");
+        assert_eq!(at(&deep).find().path, deep.join(".lokt"), "none yet: here");
         create_dir_all(dir.path().join(".lokt")).expect("temp");
-        assert_eq!(at(&deep).find_root(), Found { path: dir.path().join(".lokt"), method: Method::Local });
+        assert_eq!(at(&deep).find(), Found { path: dir.path().join(".lokt"), method: Method::Local });
         let below_home = Surroundings { home: Some(dir.path().join("a")), ..at(&deep) };
-        assert_eq!(below_home.find_root().path, deep.join(".lokt"), "the search ends at the home directory");
+        assert_eq!(below_home.find().path, deep.join(".lokt"), "the search ends at the home directory");
     }
 
     #[test]
     fn a_git_file_that_leads_nowhere_is_no_repository() {
         let dir = tempfile::tempdir().expect("temp");
         put(&dir.path().join(".git"), "gitdir: /nonexistent\n");
-        assert_eq!(at(dir.path()).find_root().method, Method::Local);
+        assert_eq!(at(dir.path()).find().method, Method::Local);
         put(&dir.path().join(".git"), "garbage");
-        assert_eq!(at(dir.path()).find_root().method, Method::Local);
+        assert_eq!(at(dir.path()).find().method, Method::Local);
     }
 }

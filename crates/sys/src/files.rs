@@ -61,12 +61,6 @@ pub fn entries(dir: &Path) -> impl Iterator<Item = DirEntry> + use<> {
         .map(|entry| DirEntry { name: entry.file_name(), is_dir: entry.file_type().is_ok_and(|kind| kind.is_dir()) })
 }
 
-/// The content of a regular file of at most `bytes_max` bytes; `None` if `path` leads to no such file.
-pub fn read_short(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
-    let meta = fs::metadata(path).ok()?;
-    (meta.is_file() && meta.len() <= bytes_max).then(|| fs::read(path).ok()).flatten()
-}
-
 /// Opens what the caller of a command named: a file, or a pipe such as `/dev/stdin`.
 pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)

@@ -36,6 +36,7 @@ pub mod publish_error;
 pub mod pulse_file;
 pub mod repository;
 pub mod rival;
+pub mod search;
 pub mod shared_lock;
 pub mod signals;
 pub mod spawn;

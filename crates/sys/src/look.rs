@@ -39,7 +39,7 @@ pub fn look_through(path: &Path) -> io::Result<Option<Look>> {
 }
 
 fn look_with(path: &Path, flags: AtFlags) -> io::Result<Option<Look>> {
-    let stat = match statat(CWD, path, flags) {
+    let stat = match retry_on_intr(|| statat(CWD, path, flags)) {
         Err(Errno::NOENT) => return Ok(None),
         done => done?,
     };

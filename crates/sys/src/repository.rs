@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::look::{Look, look};
+use crate::error::Error;
+use crate::look::Look;
+use crate::search::{find, find_through};
 
 /// What a repository knows about itself is below this directory.
 pub const JVS: &str = ".jvs";
@@ -19,10 +21,13 @@ pub fn is_planted(top: &Path, found: &Look) -> bool {
 
 /// The lokt repository that `dir` is in, whatever its format; `dir` is a path without links. The same directories count as for
 /// `Repository::find`, and mounts don't end the search: a worktree may have a disk of its own.
-pub fn lokt_repository(dir: &Path) -> Option<PathBuf> {
-    let is_one = |top: &&Path| {
-        let found = look(&top.join(JVS)).ok().flatten().filter(|found| found.is_dir && !is_planted(top, found));
-        found.is_some() && top.join(JVS).join(FORMAT_FILE).exists()
-    };
-    dir.ancestors().find(is_one).map(ToOwned::to_owned)
+pub fn lokt_repository(dir: &Path) -> Result<Option<PathBuf>, Error> {
+    for top in dir.ancestors() {
+        let jvs = top.join(JVS);
+        let ours = find(&jvs)?.filter(|found| found.is_dir && !is_planted(top, found));
+        if ours.is_some() && find_through(&jvs.join(FORMAT_FILE))?.is_some() {
+            return Ok(Some(top.to_owned()));
+        }
+    }
+    Ok(None)
 }

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use super::{Check, Finding, typed};
 use crate::root::{Found, Method, Surroundings, is_root, roots_below};
+use lokt_sys::error::Error;
 use lokt_sys::files::{entries, real_path};
 
 pub(super) fn check(surroundings: &Surroundings, used: &Found) -> Check {
-    let others: BTreeSet<PathBuf> = match used.method {
-        // It may well lead to another project's root; what is around here is that one's business, then.
-        Method::Flag | Method::Env => without(surroundings, used).into_iter().filter(|path| has_locks(path)).collect(),
-        Method::Git | Method::LoktRepository | Method::Local => {
-            surroundings.places_of_roots().into_iter().chain(roots_below(&surroundings.cwd, &[".lokt"])).collect()
+    let others = match others(surroundings, used) {
+        Ok(others) => others,
+        Err(error) => {
+            let finding = Finding::warn(format!("can't look for other roots: {error}"));
+            return Check::new("second_root", [finding]);
         }
     };
     let mut seen = BTreeSet::from([real_path(&used.path)]);
@@ -37,12 +38,23 @@ fn finding(other: &Path, used: &Found, named_git: bool) -> Finding {
     Finding::warn(message).hint(hint)
 }
 
+/// The places where other roots could be.
+fn others(surroundings: &Surroundings, used: &Found) -> Result<BTreeSet<PathBuf>, Error> {
+    Ok(match used.method {
+        // It may well lead to another project's root; what is around here is that one's business, then.
+        Method::Flag | Method::Env => without(surroundings, used)?.into_iter().filter(|path| has_locks(path)).collect(),
+        Method::Git | Method::LoktRepository | Method::Local => {
+            surroundings.places_of_roots()?.into_iter().chain(roots_below(&surroundings.cwd, &[".lokt"])).collect()
+        }
+    })
+}
+
 /// The root that a command uses without `--root`, and without `LOKT_ROOT`.
-fn without(surroundings: &Surroundings, used: &Found) -> Vec<PathBuf> {
+fn without(surroundings: &Surroundings, used: &Found) -> Result<Vec<PathBuf>, Error> {
     let unnamed = Surroundings { named_root: None, ..surroundings.clone() };
     let neither = Surroundings { lokt_root: None, ..unnamed.clone() };
-    let unnamed = (used.method == Method::Flag).then(|| unnamed.find_root().path);
-    unnamed.into_iter().chain([neither.find_root().path]).collect()
+    let unnamed = (used.method == Method::Flag).then(|| unnamed.find_root()).transpose()?;
+    Ok(unnamed.into_iter().chain([neither.find_root()?]).map(|found| found.path).collect())
 }
 
 fn has_locks(path: &Path) -> bool {

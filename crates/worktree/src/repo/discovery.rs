@@ -12,6 +12,7 @@ use lokt_sys::files::{exists, resolve};
 use lokt_sys::look::{Look, look};
 use lokt_sys::os_disk::OsDisk;
 use lokt_sys::repository::is_planted;
+use lokt_sys::search;
 
 /// The directory in which the worktrees but `main` are.
 pub(super) const WORKTREES: &str = "worktrees";
@@ -23,11 +24,10 @@ impl Repository {
     pub fn find(dir: &Path, me: Identity) -> Result<Option<Self>, Error> {
         let here = real(dir);
         for top in here.ancestors() {
-            match look(&top.join(JVS)) {
-                // What may not be looked at is no repository of ours.
-                Ok(None) | Err(_) => continue,
-                Ok(Some(found)) if is_planted(top, &found) => continue,
-                Ok(Some(_)) => {}
+            match search::find(&top.join(JVS))? {
+                None => continue,
+                Some(found) if is_planted(top, &found) => continue,
+                Some(_) => {}
             }
             if let Some(disks) = disks(top)? {
                 let found = Self::with(top, disks, this_machine(), me)?;

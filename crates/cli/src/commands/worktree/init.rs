@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<Report, Failure> {
 /// holder and the next caller would not exclude each other: then nothing is made.
 fn replaced_roots() -> Result<Option<String>, Failure> {
     let context = Context::read(&RootArg::default())?;
-    let replaced = context.surroundings.replaced_by_repository();
+    let replaced = context.surroundings.replaced_by_repository()?;
     for path in &replaced {
         let lokt = Lokt::existing(path, context.me.clone())?;
         let held = lokt
