@@ -198,7 +198,8 @@ fn check_47_best_effort_beside_a_writer_carries_its_risk() {
         assert!(changed(said), "{place}: {said}");
         assert!(risk(said)["changed_during_copy"].to_string().contains("moving"), "{place}: {said}");
     }
-    assert_eq!(info["risky_snapshots"], json!([id]), "{info}");
+    // Attempts beside which nothing was written carry the label, too.
+    assert_eq!(info["risky_snapshots"][0], json!(id), "{info}");
     for words in ["snapshot history", "snapshot info", "snapshot show latest"] {
         grove.run("observer", words).exits(0, words).says("[RISK]", "people see it, too");
     }
