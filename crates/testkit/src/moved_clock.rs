@@ -19,6 +19,8 @@ pub fn dynamic_build(cargo: &str, manifest_dir: &str, tmp: &str) -> String {
         .arg(&target)
         // An empty RUSTFLAGS would leave the configured flags in place.
         .env("RUSTFLAGS", "-C target-feature=-crt-static")
+        // Everything is compiled once more, for a few processes.
+        .envs([("CARGO_PROFILE_DEV_OPT_LEVEL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")])
         .current_dir(manifest_dir)
         .output()
         .expect("cargo runs");
