@@ -82,8 +82,9 @@ fn the_command_runs_under_the_lease_and_its_code_is_the_answer() {
 #[test]
 fn the_command_is_started_as_that_of_a_guard_is() {
     let grove = Grove::new();
-    let script = "printf '<%s>' \"$0\" \"$@\"; pwd; grep -oE '^Sig(Blk|Ign|Cgt).*[0-9a-f]{16}' /proc/self/status | tr '\\t' ' '; \
-        echo \"$ODD\"; ls /proc/self/fd; ps -o comm= -p $PPID";
+    // Without the upper half of the signals: the C library ignores one of its own in what it starts, until a thread is made there.
+    let script = "printf '<%s>' \"$0\" \"$@\"; pwd; grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status | \
+        sed 's/\t[0-9a-f]\\{8\\}/ /'; echo \"$ODD\"; ls /proc/self/fd; ps -o comm= -p $PPID";
     let words = ["--", "sh", "-c", script, "zero", "", "a b", "--", "*", "é"];
     let call = |first: &[&str]| grove.lokt("b").args(first).args(words).env("ODD", "a=b\nc").run().exits(0, "it runs");
     let (guarded, leased) = (call(&["guard", "x"]), call(&["lease", "run"]));

@@ -515,11 +515,7 @@ mod tests {
         repository(&dir.path().join(".git"));
         let expected = Found::in_git(&dir.path().join(".git"));
         for value in [".", ".git", "/nonexistent", ""] {
-            assert_eq!(
-                Surroundings { git_dir: Some(value.into()), ..at(&sub) }.find(),
-                expected,
-                "GIT_DIR={value}"
-            );
+            assert_eq!(Surroundings { git_dir: Some(value.into()), ..at(&sub) }.find(), expected, "GIT_DIR={value}");
             let common = Surroundings { git_common_dir: Some(value.into()), ..at(&sub) };
             assert_eq!(common.find(), expected, "GIT_COMMON_DIR={value}");
         }

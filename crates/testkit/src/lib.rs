@@ -32,6 +32,7 @@ pub mod chronicle;
 pub mod cmd;
 pub mod conformance;
 pub mod dice;
+pub mod dose;
 pub mod fault_disk;
 pub mod guarding;
 pub mod held;

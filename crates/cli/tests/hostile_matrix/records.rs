@@ -8,6 +8,8 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, makedev, mkfifoat, mknodat};
 use serde_json::{Value, json};
 
+use lokt_testkit::dose::is_due;
+
 use super::calls::{self, Call, FORMATS, Found, Place};
 use super::scene::Scene;
 use crate::common::{Said, put};
@@ -177,7 +179,7 @@ fn meet(odd: &Odd, place: Place, turn: usize) {
     };
     let quiet = scene();
     let before = quiet.inside();
-    for (n, call) in calls::all().iter().filter(|call| call.looks).enumerate() {
+    for (n, call) in calls::all().iter().filter(|call| call.looks).enumerate().filter(|(n, _)| is_due(turn + n)) {
         let acting = call.acts.then(scene);
         let scene = acting.as_ref().unwrap_or(&quiet);
         // In turn: the next thing meets this call in the other format.

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use lokt_testkit::dose::is_due;
+
 use super::calls::{self, FORMATS};
 use super::records::make_link;
 use super::scene::Scene;
@@ -70,7 +72,7 @@ const VALUES: [Value; 18] = [
 fn every_root_is_used_or_named() {
     let answers: Vec<i32> = calls::all().iter().map(|call| Scene::new().run(call, false).code).collect();
     for (n, (what, is, make)) in VALUES.into_iter().enumerate() {
-        for (m, (call, answer)) in calls::all().iter().zip(&answers).enumerate() {
+        for (m, (call, answer)) in calls::all().iter().zip(&answers).enumerate().filter(|(m, _)| is_due(n + m)) {
             // `/proc/locks` is a file; these two look elsewhere.
             if what.ends_with("kernel's") && matches!(call.words("x", false)[0].as_str(), "queue" | "audit") {
                 continue;
@@ -132,7 +134,7 @@ fn a_root_without_permission_is_named_and_nothing_is_taken_for_free() {
     let closed = scene.root.path().join("closed");
     fs::create_dir(&closed).expect("a temp directory is writable");
     chmod(&closed, 0o700);
-    for call in calls::all() {
+    for (_, call) in calls::all().into_iter().enumerate().filter(|(n, _)| is_due(*n)) {
         for json in FORMATS {
             for root in [&closed, &closed.join("below"), Path::new("/")] {
                 let said = as_stranger(&scene, root, &call.words("x", json));
@@ -155,7 +157,7 @@ fn a_root_without_permission_is_named_and_nothing_is_taken_for_free() {
 #[test]
 fn a_directory_that_was_deleted_is_in_nobodys_way_but_a_relative_roots() {
     let answers: Vec<i32> = calls::all().iter().map(|call| Scene::new().run(call, false).code).collect();
-    for (call, answer) in calls::all().iter().zip(answers) {
+    for (_, (call, answer)) in calls::all().iter().zip(answers).enumerate().filter(|(n, _)| is_due(*n)) {
         for json in FORMATS {
             let scene = Scene::new();
             let gone = r#"mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@""#;

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
+use lokt_testkit::dose::is_due;
+
 use super::calls::{self, FORMATS};
 use super::scene::Scene;
 
@@ -55,6 +57,9 @@ fn no_variable_makes_a_command_lie_or_touch_anything_else() {
     for (n, variable) in VARIABLES.into_iter().enumerate() {
         let scene = Scene::new();
         for (m, value) in values().into_iter().enumerate() {
+            if !is_due(n + m) {
+                continue;
+            }
             // One call per value and variable would be enough to crash; five see more.
             for (call, answer) in all.iter().zip(&answers).skip((n + m) % 5).step_by(5) {
                 let json = FORMATS[(n + m) % 2];
