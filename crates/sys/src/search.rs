@@ -70,6 +70,7 @@ fn leads_nowhere(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::io::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::symlink;
 
@@ -105,7 +106,7 @@ mod tests {
     fn a_file_is_read_if_it_is_short() {
         let dir = tempfile::tempdir().expect("temp");
         let path = dir.path().join(OsStr::from_bytes(b"caf\xe9"));
-        std::io::Write::write_all(&mut fs::File::create(&path).expect("temp"), b"short").expect("temp");
+        fs::File::create(&path).and_then(|mut file| file.write_all(b"short")).expect("temp");
         assert_eq!(read_short(&path, 5).expect("it can be read"), Some(b"short".to_vec()));
         assert_eq!(read_short(&path, 4).expect("it can be looked at"), None, "it is too long");
         assert_eq!(read_short(dir.path(), 10_000).expect("it can be looked at"), None, "it is no file");
