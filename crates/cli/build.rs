@@ -17,9 +17,9 @@ const LEVEL: u8 = 10;
 fn main() {
     println!("cargo::rerun-if-changed=man");
     println!("cargo::rerun-if-changed=build.rs");
-    // A release aborts at a panic, so nothing searches this index of stack frames. Debuggers read the frames themselves.
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
-        println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
+        leave_out_stack_frames(&out);
     }
     // The standard library starts a process in another directory without a copy of the whole test program's memory only if this
     // function is there, and a static binary has it only if it is asked for. A copy was a quarter of the tests' time.
@@ -34,6 +34,15 @@ fn main() {
         text.extend(fs::read(&page).expect("a page can be read"));
         text.push(0);
     }
-    let out = env::var_os("OUT_DIR").expect("cargo sets it");
-    fs::write(Path::new(&out).join("man"), compress_to_vec(&text, LEVEL)).expect("OUT_DIR can be written to");
+    fs::write(out.join("man"), compress_to_vec(&text, LEVEL)).expect("OUT_DIR can be written to");
+}
+
+/// Leaves out the descriptions of stack frames and their index, an eighth of the binary: a release aborts at a panic, so nothing
+/// unwinds its stack. The C runtime's first and last object keep theirs, because they refer to them.
+fn leave_out_stack_frames(out: &Path) {
+    let script = out.join("frames.ld");
+    let frames = "SECTIONS { /DISCARD/ : { *(EXCLUDE_FILE(*crt*.o) .eh_frame) } } INSERT BEFORE .text;\n";
+    fs::write(&script, frames).expect("OUT_DIR can be written to");
+    println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
+    println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
 }
