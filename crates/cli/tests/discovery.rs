@@ -1,7 +1,7 @@
 //! Which root is meant, when `LOKT_ROOT` doesn't say.
 
 use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -530,53 +530,96 @@ fn whichever_rule_a_root_is_created_by_its_path_is_said() {
     }
 }
 
-/// Every call that a search makes fails once, in a lokt repository, in a linked worktree of git, and below a `.lokt`. An error must
-/// not lead to another root than the one that everybody else finds.
+/// A search, by where it begins and which variables it has, and the root that it finds.
+type Searched = (PathBuf, &'static [(&'static str, String)], PathBuf);
+
+/// Runs `lokt root` in `cwd` and lets the `nth` of its calls of this name fail. `None` if there aren't so many.
+fn root_with_error((cwd, variables, _): &Searched, trace: &Path, call: &str, nth: usize) -> Option<Said> {
+    let inject = format!("inject={call}:error=EIO:when={nth}");
+    let words = ["-e", &format!("trace={call}"), "-e", &inject, LOKT, "root", "--json"];
+    let strace = Call::new("strace").args(["-qq", "-o"]).args([trace]).args(words).env("LOKT_OWNER", "a").cwd(cwd);
+    let said = variables.iter().fold(strace, |call, (name, value)| call.env(name, value)).run();
+    fs::read_to_string(trace).expect("strace wrote it").contains("(INJECTED)").then_some(said)
+}
+
+/// Every call of a search fails once: an error must not lead to another root than the one that everybody else finds.
 #[test]
 fn a_look_that_fails_leads_to_no_second_root() {
-    lokt_testkit::need!("git");
-    lokt_testkit::need!("strace");
+    lokt_testkit::need!("git", "strace");
     let place = Place::new();
-    let [yard, plain] = ["yard", "plain/below"].map(|name| place.dir(name));
+    let [yard, below, inside, deep] =
+        ["yard", "plain/below", "symlinked/inside", "repo/ceiling/deep"].map(|name| place.dir(name));
     run(&yard, "worktree init").exits(0, "it makes a repository");
     run(&yard, "worktree create w1").exits(0, "it makes a worktree");
     let repository = place.repository("repo");
     git(&repository, &["worktree", "add", "-q", "../linked"]);
     place.dir("plain/.lokt");
-    let cases = [
-        (yard.join("worktrees/w1"), yard.join(".jvs/lokt")),
-        (place.path.join("linked"), repository.join(".git/lokt")),
-        (plain, place.path.join("plain/.lokt")),
+    symlink(repository.join(".git/worktrees/linked"), place.path.join("symlinked/.git")).expect("temp");
+    symlink(repository.join("ceiling"), place.path.join("ceiling")).expect("temp");
+    let ceiling: &'static [_] =
+        Vec::leak(vec![("GIT_CEILING_DIRECTORIES", place.path.join("ceiling").display().to_string())]);
+    let cases: [Searched; 5] = [
+        (yard.join("worktrees/w1"), &[], yard.join(".jvs/lokt")),
+        (place.path.join("linked"), &[], repository.join(".git/lokt")),
+        (below, &[], place.path.join("plain/.lokt")),
+        (inside, &[], repository.join(".git/lokt")),
+        (deep.clone(), ceiling, deep.join(".lokt")),
     ];
-    for (cwd, own) in cases {
-        let mut refused = 0;
-        for nth in 1.. {
-            let trace = place.path.join("trace");
-            let calls = "newfstatat,statx,openat,read,?readlink,readlinkat";
-            let call = Call::new("strace").args(["-qq", "-o"]).args([&trace]).args([
-                "-e",
-                &format!("trace={calls}"),
-                "-e",
-                &format!("inject={calls}:error=EIO:when={nth}"),
-                LOKT,
-                "root",
-                "--json",
-            ]);
-            let said = call.env("LOKT_OWNER", "a").cwd(&cwd).run();
-            if !fs::read_to_string(&trace).expect("strace wrote it").contains("(INJECTED)") {
-                assert_eq!(said.json()["root_path"], *own.to_string_lossy(), "without an error it is found");
-                break;
-            }
-            if said.code == 0 {
-                assert_eq!(said.json()["root_path"], *own.to_string_lossy(), "call {nth} doesn't matter");
-            } else {
-                let said = said.exits(1, "a search that fails is an error");
-                assert_eq!(said.failure(), "E_IO", "it says so");
-                refused += 1;
+    let trace = place.path.join("trace");
+    for searched in &cases {
+        let (mut failed, own) = (0, searched.2.to_string_lossy());
+        for call in ["newfstatat", "statx", "openat", "read", "?readlink", "?readlinkat", "?faccessat2", "getdents64"] {
+            for nth in 1.. {
+                let Some(said) = root_with_error(searched, &trace, call, nth) else { break };
+                if said.code == 0 {
+                    assert_eq!(said.json()["root_path"], *own, "{call} {nth} doesn't matter{said}");
+                } else {
+                    let said = said.exits(1, "a search that fails is an error");
+                    assert_eq!(said.failure(), "E_IO", "it says so{said}");
+                    failed += 1;
+                }
             }
         }
-        assert!(refused > 2, "errors were met in {}: {refused}", cwd.display());
+        assert!(failed > 2, "errors were met on the way to {own}: {failed}");
     }
+}
+
+/// In a directory like `/tmp`, an error must not make a stranger's repository one of ours.
+#[test]
+fn a_strangers_repository_is_not_used_because_of_an_error() {
+    lokt_testkit::need!(root, "strace");
+    let place = Place::new();
+    let (open, below) = (place.dir("open"), place.dir("open/below"));
+    run(&open, "worktree init").exits(0, "it makes a repository");
+    for path in [open.join(".jvs"), open.join(".jvs/format_version")] {
+        chown(&path, Some(20_003), Some(20_003)).expect("root gives files away");
+    }
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).expect("it is ours");
+    let searched: Searched = (below.clone(), &[], below.join(".lokt"));
+    for call in ["newfstatat", "statx"] {
+        for nth in 1.. {
+            let Some(said) = root_with_error(&searched, &place.path.join("trace"), call, nth) else { break };
+            let is_safe = said.code == 1 || said.json()["root_path"] == *searched.2.to_string_lossy();
+            assert!(is_safe, "{call} {nth} trusts a stranger{said}");
+        }
+    }
+}
+
+/// A directory that can't be listed may have a root below it in which a lock is held.
+#[test]
+fn no_repository_is_made_above_what_can_not_be_listed() {
+    lokt_testkit::need!("strace");
+    let place = Place::new();
+    let (top, sub) = (place.dir("top"), place.dir("top/sub"));
+    run(&sub, "lock held").exits(0, "it is free");
+    let said = Call::new("strace")
+        .args(["-qq", "-o", "/dev/null", "-e", "trace=getdents64", "-e", "inject=getdents64:error=EIO", LOKT])
+        .args(["worktree", "init"])
+        .env("LOKT_OWNER", "a")
+        .cwd(&top)
+        .run();
+    said.exits(1, "what is below isn't known").notes("Input/output error", "it says why");
+    assert!(!top.join(".jvs").exists(), "nothing was made");
 }
 
 #[test]

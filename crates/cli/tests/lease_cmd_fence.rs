@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::common::eventually;
 use crate::common::grove::{Grove, LONG};
+use crate::common::{LOKT, eventually};
 
 #[test]
 fn check_says_whether_a_token_is_good() {
@@ -144,4 +144,33 @@ fn inside_a_run_the_token_need_not_be_given() {
     }
     inside().env("LOKT_LEASE_WORKTREE", "../x").args(["lease", "fence", "check"]).run().exits(64, "that is no name");
     inside().env("LOKT_LEASE_REPO", grove.outside()).args(["lease", "fence", "check"]).run().exits(3, "no repository");
+}
+
+/// A link in the path of the target leads to another repository. An error while it is read must not hide that.
+#[test]
+fn an_error_does_not_lead_past_the_fence_of_another_repository() {
+    lokt_testkit::need!("strace");
+    let (grove, other) = (Grove::new(), Grove::new());
+    std::os::unix::fs::symlink(other.top().join("main"), grove.top().join("main/out")).expect("a worktree is writable");
+    let token = grove.acquire("alice", LONG);
+    let trace = grove.outside().join("trace");
+    let published = other.top().join("main/target");
+    let mut met = 0;
+    for call in ["?readlink", "?readlinkat", "newfstatat"] {
+        for nth in 1.. {
+            grove.put("main/source", "content");
+            let inject = format!("inject={call}:error=EIO:when={nth}");
+            let words = ["-e", &format!("trace={call}"), "-e", &inject, LOKT, "lease", "fence", "publish", "--token"];
+            let strace = grove.call("strace").args(["-qq", "-o"]).args([&trace]).args(words).env("LOKT_OWNER", "alice");
+            let said = strace.args([&token.to_string(), "source", "out/target"]).cwd(&grove.top().join("main")).run();
+            assert!(!published.exists(), "{call} {nth} leads past the fence{said}");
+            assert_ne!(said.code, 0, "{call} {nth}: nothing is published{said}");
+            if !fs::read_to_string(&trace).expect("strace wrote it").contains("(INJECTED)") {
+                said.exits(6, "without an error it is refused");
+                break;
+            }
+            met += 1;
+        }
+    }
+    assert!(met > 5, "errors were met: {met}");
 }

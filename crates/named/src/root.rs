@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use lokt_core::git;
 
 use lokt_sys::error::Error;
-use lokt_sys::files::{self, entries, is_link, resolve};
+use lokt_sys::files::{self, is_link};
 use lokt_sys::look::{Look, look_through, us};
 use lokt_sys::repository::{JVS, lokt_repository};
-use lokt_sys::search::{find, find_through, is_dir, is_file, read_short, real_path};
+use lokt_sys::search::{entries, find, find_through, is_dir, is_file, read_short, real_path, resolve};
 
 /// Git's files that are read here are one short line each.
 const GIT_FILE_BYTES_MAX: u64 = 64 << 10;
@@ -190,7 +190,7 @@ impl Surroundings {
     /// The common directory of the nearest git repository from `start` upwards.
     fn git_upwards(&self, start: &Path) -> Result<Option<PathBuf>, Error> {
         let us = us();
-        let ceiling = self.ceiling_above(start);
+        let ceiling = self.ceiling_above(start)?;
         for dir in upwards(start) {
             let dir = dir?;
             if ceiling.as_deref() == Some(dir) {
@@ -209,19 +209,19 @@ impl Surroundings {
 
     /// The nearest directory above `start` that git's search doesn't enter. As git does: entries that are not absolute don't count,
     /// nor does `start` itself; links are resolved up to an empty entry.
-    fn ceiling_above(&self, start: &Path) -> Option<PathBuf> {
-        let list = self.git_ceilings.as_ref()?;
+    fn ceiling_above(&self, start: &Path) -> Result<Option<PathBuf>, Error> {
+        let Some(list) = &self.git_ceilings else { return Ok(None) };
         let mut resolves = true;
         let mut ceilings = Vec::new();
         for entry in list.as_bytes().split(|byte| *byte == b':') {
             let entry = Path::new(OsStr::from_bytes(entry));
             resolves &= !entry.as_os_str().is_empty();
             if entry.is_absolute() {
-                ceilings.extend(if resolves { resolve(entry) } else { Some(entry.components().collect()) });
+                ceilings.extend(if resolves { resolve(entry)? } else { Some(entry.components().collect()) });
             }
         }
         let above = ceilings.into_iter().filter(|ceiling| start.starts_with(ceiling) && start != ceiling.as_path());
-        above.max_by_key(|ceiling| ceiling.components().count())
+        Ok(above.max_by_key(|ceiling| ceiling.components().count()))
     }
 
     /// The nearest existing `.lokt`. The search ends at the home directory, at a mount border, and at a directory that belongs to
@@ -276,7 +276,7 @@ impl Surroundings {
             };
             for top in [lokt_repository(&self.cwd)?, around_git].into_iter().flatten() {
                 places.push(top.join(JVS).join(LOKT));
-                for worktree in std::iter::once(top.clone()).chain(worktrees(&top)) {
+                for worktree in std::iter::once(top.clone()).chain(worktrees(&top)?) {
                     places.push(worktree.join(".lokt"));
                     places.extend(common_of(&worktree.join(".git"))?.map(|git| git.join(LOKT)));
                 }
@@ -304,7 +304,7 @@ impl Surroundings {
         let next = bare.git_upwards(&self.cwd)?.unwrap_or_else(|| self.cwd.join(JVS)).join(LOKT);
         let now = std::iter::once(bare.find_root()?.path);
         let mut seen = BTreeSet::from([files::real_path(&next)]);
-        let places = now.chain(roots_below(&self.cwd, &[".lokt", ".git/lokt"]));
+        let places = now.chain(roots_below(&self.cwd, &[".lokt", ".git/lokt"])?);
         Ok(places.filter(|path| is_root(path) && seen.insert(files::real_path(path))).collect())
     }
 
@@ -337,15 +337,15 @@ pub(crate) fn is_root(path: &Path) -> bool {
 }
 
 /// Where roots of these names would be in directories below `dir`.
-pub(crate) fn roots_below(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
+pub(crate) fn roots_below(dir: &Path, names: &[&str]) -> Result<Vec<PathBuf>, Error> {
     let (mut roots, mut looked_at, mut level) = (Vec::new(), 0, vec![dir.to_owned()]);
     for _ in 0..DEPTH {
         let mut next = Vec::new();
         for dir in &level {
-            for entry in entries(dir) {
+            for entry in entries(dir)? {
                 looked_at += 1;
                 if looked_at > ENTRIES_MAX {
-                    return roots;
+                    return Ok(roots);
                 }
                 if entry.is_dir && !SKIPPED.iter().any(|skipped| entry.name == *skipped) {
                     let below = dir.join(entry.name);
@@ -356,14 +356,14 @@ pub(crate) fn roots_below(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
         }
         level = next;
     }
-    roots
+    Ok(roots)
 }
 
 /// The directories of a lokt repository's worktrees.
-fn worktrees(top: &Path) -> impl Iterator<Item = PathBuf> {
+fn worktrees(top: &Path) -> Result<Vec<PathBuf>, Error> {
     let dir = top.join("worktrees");
-    let others = entries(&dir).map(move |entry| dir.join(entry.name));
-    std::iter::once(top.join("main")).chain(others)
+    let others = entries(&dir)?.into_iter().map(|entry| dir.join(entry.name));
+    Ok(std::iter::once(top.join("main")).chain(others).collect())
 }
 
 /// Does `mark` in `dir` belong to us, to root, or to whom the directory belongs? Anybody can put a repository into a directory like

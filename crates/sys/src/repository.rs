@@ -1,11 +1,9 @@
 //! Finding the lokt repository (`.jvs`) that a directory is in.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::look::Look;
+use crate::look::{Look, us};
 use crate::search::{find, find_through};
 
 /// What a repository knows about itself is below this directory.
@@ -14,9 +12,9 @@ pub const JVS: &str = ".jvs";
 pub const FORMAT_FILE: &str = "format_version";
 
 /// A stranger's `.jvs` in a directory like `/tmp`, where anybody can put one, doesn't decide where we take leases.
-pub fn is_planted(top: &Path, found: &Look) -> bool {
-    let us = rustix::process::geteuid().as_raw();
-    fs::metadata(top).is_ok_and(|meta| meta.mode() & 0o002 != 0 && ![us, 0, meta.uid()].contains(&found.uid))
+pub fn is_planted(top: &Path, found: &Look) -> Result<bool, Error> {
+    let around = find_through(top)?;
+    Ok(around.is_some_and(|top| top.mode & 0o002 != 0 && ![us(), 0, top.uid].contains(&found.uid)))
 }
 
 /// The lokt repository that `dir` is in, whatever its format; `dir` is a path without links. The same directories count as for
@@ -24,8 +22,8 @@ pub fn is_planted(top: &Path, found: &Look) -> bool {
 pub fn lokt_repository(dir: &Path) -> Result<Option<PathBuf>, Error> {
     for top in dir.ancestors() {
         let jvs = top.join(JVS);
-        let ours = find(&jvs)?.filter(|found| found.is_dir && !is_planted(top, found));
-        if ours.is_some() && find_through(&jvs.join(FORMAT_FILE))?.is_some() {
+        let Some(found) = find(&jvs)?.filter(|found| found.is_dir) else { continue };
+        if !is_planted(top, &found)? && find_through(&jvs.join(FORMAT_FILE))?.is_some() {
             return Ok(Some(top.to_owned()));
         }
     }

@@ -3,14 +3,22 @@
 //! Two processes that find different roots don't exclude each other. So a search keeps "nothing is there" apart from "the system
 //! did not say": the first leads to the next place, the second is an error.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
 
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, open, readlink};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::error::Error;
+use crate::files::DirEntry;
 use crate::look::{Look, look, look_through};
+
+/// The kernel's own limit of the links on one path.
+const LINKS_MAX: usize = 40;
 
 /// What to do when a search can't go on.
 const HINT: &str = "try again, or name the root with --root or LOKT_ROOT";
@@ -35,17 +43,84 @@ pub fn is_file(path: &Path) -> Result<bool, Error> {
     Ok(find_through(path)?.is_some_and(|found| found.kind.is_none()))
 }
 
+/// Returns the absolute path without links and dots; `None` if it leads nowhere that this user can reach.
+pub fn resolve(path: &Path) -> Result<Option<PathBuf>, Error> {
+    found(path, without_links(path))
+}
+
 /// Returns the absolute path without links and dots, or the path as it is given if it leads nowhere.
 pub fn real_path(path: &Path) -> Result<PathBuf, Error> {
-    Ok(found(path, fs::canonicalize(path))?.unwrap_or_else(|| path.to_owned()))
+    Ok(resolve(path)?.unwrap_or_else(|| path.to_owned()))
 }
 
 /// Reads a regular file of at most `bytes_max` bytes; `None` if `path` leads to no such file that this user can read.
 pub fn read_short(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Error> {
     match find_through(path)? {
-        Some(file) if file.kind.is_none() && file.size <= bytes_max => found(path, fs::read(path)),
-        _ => Ok(None),
+        Some(file) if file.kind.is_none() && file.size <= bytes_max => {}
+        _ => return Ok(None),
     }
+    let Some(bytes) = found(path, read_at_most(path, bytes_max + 1))? else { return Ok(None) };
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= bytes_max))
+}
+
+/// Lists a directory, in any order; a directory that this user can't read has no entries.
+pub fn entries(dir: &Path) -> Result<Vec<DirEntry>, Error> {
+    let listed = fs::read_dir(dir).and_then(|entries| {
+        let entry = |entry: fs::DirEntry| {
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            DirEntry { name: entry.file_name(), is_dir }
+        };
+        entries.map(|found| found.map(entry)).collect()
+    });
+    Ok(found(dir, listed)?.unwrap_or_default())
+}
+
+/// Never waits: something else than a file may have been put there since it was looked at.
+fn read_at_most(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(retry_on_intr(|| open(path, flags, Mode::empty()))?);
+    let mut content = Vec::new();
+    file.take(bytes).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// As `realpath` of the C library, which takes some errors for an answer: a link that it can't read counts there as a directory if
+/// the path goes on with `..`.
+fn without_links(path: &Path) -> io::Result<PathBuf> {
+    let mut real = PathBuf::new();
+    let parts = |path: &Path| path.components().map(|part| part.as_os_str().to_owned()).collect::<VecDeque<_>>();
+    let mut left: VecDeque<OsString> = parts(&std::path::absolute(path)?);
+    let mut links = 0;
+    while let Some(part) = left.pop_front() {
+        match Path::new(&part).components().next() {
+            Some(Component::RootDir) => real = PathBuf::from("/"),
+            Some(Component::ParentDir) => {
+                if !look(&real)?.is_some_and(|found| found.is_dir) {
+                    return Err(Errno::NOTDIR.into());
+                }
+                real.pop();
+            }
+            Some(Component::Normal(name)) => {
+                real.push(name);
+                match retry_on_intr(|| readlink(&real, Vec::new())) {
+                    Ok(target) => {
+                        links += 1;
+                        if links > LINKS_MAX {
+                            return Err(Errno::LOOP.into());
+                        }
+                        real.pop();
+                        let target = parts(Path::new(OsStr::from_bytes(target.as_bytes())));
+                        target.into_iter().rev().for_each(|part| left.push_front(part));
+                    }
+                    // It is no link.
+                    Err(Errno::INVAL) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Some(Component::CurDir | Component::Prefix(_)) | None => {}
+        }
+    }
+    Ok(real)
 }
 
 /// `None` for the errors that every look by this user gives until the files change: there is nothing for it at `path`.
@@ -61,17 +136,15 @@ fn found<T>(path: &Path, looked: io::Result<T>) -> Result<Option<T>, Error> {
 }
 
 fn leads_nowhere(error: &io::Error) -> bool {
-    const NOWHERE: [Errno; 6] =
-        [Errno::NOENT, Errno::NOTDIR, Errno::ACCESS, Errno::LOOP, Errno::NAMETOOLONG, Errno::INVAL];
+    const NOWHERE: [Errno; 7] =
+        [Errno::NOENT, Errno::NOTDIR, Errno::ACCESS, Errno::PERM, Errno::LOOP, Errno::NAMETOOLONG, Errno::INVAL];
     // A path with a NUL byte, which git's files can contain, has no error number.
     Errno::from_io_error(error).map_or(error.kind() == io::ErrorKind::InvalidInput, |errno| NOWHERE.contains(&errno))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
     use std::io::Write as _;
-    use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -102,11 +175,69 @@ mod tests {
         }
     }
 
+    /// The C library's function is the model wherever the system answers.
+    #[test]
+    fn a_path_is_resolved_as_by_the_c_library() {
+        let dir = tempfile::tempdir().expect("temp");
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("a/b/c")).expect("temp");
+        File::create(at("file")).expect("temp");
+        for (target, name) in
+            [("a/b", "link"), ("../a/./b/../b", "a/up"), ("link/c", "chain"), ("x", "dangling"), ("ring", "ring")]
+        {
+            symlink(target, at(name)).expect("temp");
+        }
+        symlink(at("a"), at("absolute")).expect("temp");
+        for name in [
+            "",
+            ".",
+            "..",
+            "a",
+            "a/b/",
+            "link",
+            "link/..",
+            "link/../..",
+            "chain",
+            "chain/../../..",
+            "a/up/c/..",
+            "absolute/b",
+            "absolute/up/..",
+            "a//b/./c",
+            "dangling",
+            "dangling/..",
+            "ring",
+            "ring/x",
+            "file",
+            "file/..",
+            "file/x",
+            "none/..",
+        ] {
+            let path = at(name);
+            let expected = fs::canonicalize(&path).ok();
+            assert_eq!(resolve(&path).expect("the system answers"), expected, "{name:?}");
+        }
+        assert_eq!(resolve(Path::new(".")).expect("it answers"), std::env::current_dir().ok(), "relative");
+    }
+
+    #[test]
+    fn a_directory_is_listed_or_has_nothing() {
+        let dir = tempfile::tempdir().expect("temp");
+        fs::create_dir(dir.path().join("sub")).expect("temp");
+        File::create(dir.path().join("file")).expect("temp");
+        let mut found = entries(dir.path()).expect("it can be read");
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        let names: Vec<_> = found.iter().map(|entry| (entry.name.to_str(), entry.is_dir)).collect();
+        assert_eq!(names, [(Some("file"), false), (Some("sub"), true)]);
+        for name in ["none", "file"] {
+            assert_eq!(entries(&dir.path().join(name)).expect("it can be looked at"), [], "{name}");
+        }
+    }
+
     #[test]
     fn a_file_is_read_if_it_is_short() {
         let dir = tempfile::tempdir().expect("temp");
         let path = dir.path().join(OsStr::from_bytes(b"caf\xe9"));
-        fs::File::create(&path).and_then(|mut file| file.write_all(b"short")).expect("temp");
+        File::create(&path).and_then(|mut file| file.write_all(b"short")).expect("temp");
         assert_eq!(read_short(&path, 5).expect("it can be read"), Some(b"short".to_vec()));
         assert_eq!(read_short(&path, 4).expect("it can be looked at"), None, "it is too long");
         assert_eq!(read_short(dir.path(), 10_000).expect("it can be looked at"), None, "it is no file");

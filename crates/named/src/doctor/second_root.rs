@@ -44,7 +44,7 @@ fn others(surroundings: &Surroundings, used: &Found) -> Result<BTreeSet<PathBuf>
         // It may well lead to another project's root; what is around here is that one's business, then.
         Method::Flag | Method::Env => without(surroundings, used)?.into_iter().filter(|path| has_locks(path)).collect(),
         Method::Git | Method::LoktRepository | Method::Local => {
-            surroundings.places_of_roots()?.into_iter().chain(roots_below(&surroundings.cwd, &[".lokt"])).collect()
+            surroundings.places_of_roots()?.into_iter().chain(roots_below(&surroundings.cwd, &[".lokt"])?).collect()
         }
     })
 }

@@ -22,11 +22,14 @@ pub(super) const TREES: &str = "trees";
 impl Repository {
     /// The repository that `dir` is in, looked for upwards; `None` if there is none.
     pub fn find(dir: &Path, me: Identity) -> Result<Option<Self>, Error> {
-        let here = real(dir);
+        let here = match search::resolve(dir)? {
+            Some(here) => here,
+            None => real(dir),
+        };
         for top in here.ancestors() {
             match search::find(&top.join(JVS))? {
                 None => continue,
-                Some(found) if is_planted(top, &found) => continue,
+                Some(found) if is_planted(top, &found)? => continue,
                 Some(_) => {}
             }
             if let Some(disks) = disks(top)? {
