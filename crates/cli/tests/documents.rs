@@ -47,9 +47,8 @@ fn every_test_that_the_guarantees_name_is_where_they_say() {
 
 #[test]
 fn every_link_between_the_documents_leads_somewhere() {
-    let mut pages =
-        vec![repository().join("README.md"), repository().join("CONTRIBUTING.md"), repository().join("CHANGELOG.md")];
-    pages.push(repository().join("fuzz/README.md"));
+    let beside = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "fuzz/README.md"];
+    let mut pages = beside.map(|page| repository().join(page)).to_vec();
     let docs =
         fs::read_dir(repository().join("docs")).expect("it is there").filter_map(|entry| Some(entry.ok()?.path()));
     // Beside the pages are results, which link to nothing.
