@@ -1,7 +1,8 @@
-//! What happened, as one JSON line of the audit log; and such a line, read again.
+//! Events as JSON lines of the audit log: building them, and parsing them again.
 //!
-//! `owner`, `host`, `pid` and `agent_id` are the actor's; a victim is named in `extra` (`pruned_*`). Every event that is about a hold
-//! carries its token there too, which is how tokens are found again when the counter is lost.
+//! `owner`, `host`, `pid` and `agent_id` belong to the actor; a victim is named in `extra`
+//! (`pruned_*`). Every event about a hold also carries its token there, so that tokens can be
+//! recovered if the counter is lost.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -16,10 +17,10 @@ use crate::guard::Ended;
 use crate::hold::{Fence, Hold, Identity, PartKind};
 use crate::time::{Moment, millis_between, parse_wall, same_clocks, show_wall};
 
-/// No audit line is longer than this.
+/// Maximum length of an audit line in bytes. Readers skip longer ones.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Everything that can happen.
+/// The names of all events.
 pub const EVENTS: [&str; 15] = [
     "acquire",
     "renew",
@@ -38,31 +39,31 @@ pub const EVENTS: [&str; 15] = [
     "token-rebase",
 ];
 
-/// One event. Members in the order in which they are written.
+/// One event. The members are in the order in which they are written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, RFC 3339.
+    /// Time, RFC 3339.
     pub ts: String,
-    /// What: `acquire`, `renew`, `deny`, `release`, `force-break`, …
+    /// Kind of event: `acquire`, `renew`, `deny`, `release`, `force-break`, …
     pub event: String,
-    /// Which lock.
+    /// Name of the lock.
     pub name: String,
-    /// Which hold.
+    /// Id of the hold.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lock_id: String,
-    /// Who did it.
+    /// Owner of the actor.
     pub owner: String,
-    /// Where.
+    /// Host of the actor.
     pub host: String,
-    /// By which process.
+    /// Pid of the actor.
     pub pid: i64,
-    /// As which agent.
+    /// Agent id of the actor.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent_id: String,
-    /// With which lease.
+    /// Lease in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ttl_sec: i64,
-    /// Whatever else belongs to it, keys sorted.
+    /// Further members, sorted by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Value>,
 }
@@ -73,7 +74,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Event {
-    /// An event of `me` about `name` that has no hold.
+    /// An event by `me` about `name` that has no hold.
     pub fn new(event: &str, name: &str, me: &Identity, at: Timestamp) -> Self {
         Self {
             ts: show_wall(at),
@@ -105,7 +106,7 @@ impl Event {
         }
     }
 
-    /// Why, in the words of whoever did it.
+    /// Adds the hold's reason, if it has one.
     fn because(self, hold: Option<&Hold>) -> Self {
         match hold.and_then(|hold| hold.reason.as_deref()) {
             Some(reason) => self.with("reason", reason),
@@ -119,7 +120,8 @@ impl Event {
             .with("pruned_pid", hold.pid)
     }
 
-    /// Must this event survive a power cut? What took something from somebody must, and what froze; a refusal took nothing.
+    /// Reports whether this event must survive a power cut. Events that took something from a
+    /// holder must, and so must those of freezes; a refusal took nothing.
     pub fn is_synced(&self) -> bool {
         matches!(
             self.event.as_str(),
@@ -134,12 +136,13 @@ impl Event {
         )
     }
 
-    /// Reads a line; `None` if it is no event.
+    /// Parses a line; `None` if it is not an event.
     pub fn parse(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
 
-    /// The line, with its newline. Texts that would make it longer than any reader takes are cut.
+    /// Returns the line with its newline. If it would be longer than readers accept, its texts are
+    /// cut.
     pub fn encode(&self) -> Vec<u8> {
         let encode = |event: &Self| serde_json::to_vec(event).expect("an event has only strings and numbers");
         let mut line = encode(self);
@@ -166,7 +169,7 @@ impl Event {
     }
 }
 
-/// A text that is not longer than a line has room for.
+/// Cuts a text that is longer than a line has room for.
 fn shortened(text: &str) -> String {
     if text.len() <= CUT_BYTES {
         return text.into();
@@ -175,10 +178,12 @@ fn shortened(text: &str) -> String {
     alloc::format!("{}… (cut)", &text[..end])
 }
 
-/// What is left of a text that is cut: every character may take six bytes in JSON, and there are fewer than a dozen texts.
+/// Maximum length of a cut text in bytes. In JSON every character may take six bytes, and an event
+/// has fewer than a dozen texts.
 const CUT_BYTES: usize = 8 << 10;
 
-/// The events of a decision, in order: what was broken, then what came of it. `requested_ttl` is what a refused caller asked for.
+/// Returns the events of a decision in order: first what was broken, then the outcome.
+/// `requested_ttl` is the lease that a refused caller asked for.
 pub fn events(
     decision: &Decision,
     before: Option<&Hold>,
@@ -219,39 +224,40 @@ pub fn events(
     events
 }
 
-/// What the log is told about a hold beside the decision: how it was come by, and how it ended. Members of `extra`.
+/// Facts about a hold that the log records beside the decision: how it was acquired, and how it
+/// ended. They become members of `extra`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Account {
     /// The wait for it, if there was one.
     pub wait: Option<Wait>,
-    /// What runs under it.
+    /// The command that runs under it.
     pub program: Option<Program>,
-    /// How that ended.
+    /// The way in which the command ended.
     pub ended: Option<Ended>,
-    /// How long it was held.
+    /// Time for which it was held, in milliseconds.
     pub held_ms: Option<u64>,
 }
 
-/// A wait in line that came to a grant.
+/// A wait in the queue that ended with a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// How long it lasted.
+    /// Its duration in milliseconds.
     pub ms: u64,
-    /// The place in line at its beginning; the first is 1.
+    /// The position in the queue when the wait began; the first is 1.
     pub position: u64,
 }
 
-/// A command, as far as the log is told.
+/// A command, as far as it is logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// The last component of its path.
     pub name: String,
-    /// All its words, if they are to be told: there may be secrets among them.
+    /// The whole command line, if it is to be logged: it may contain secrets.
     pub command: Option<Vec<String>>,
 }
 
 impl Program {
-    /// The program of these words.
+    /// Returns the program of this command line.
     pub fn of(words: &[String], tell_all: bool) -> Self {
         let path = words.first().map_or("", String::as_str);
         let name = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path);
@@ -259,7 +265,7 @@ impl Program {
     }
 }
 
-/// As many words as a line has room for.
+/// Returns as many words as a line has room for.
 fn fitting(words: &[String]) -> Vec<String> {
     let mut bytes = 0;
     let mut fits = |word: &&String| {
@@ -274,7 +280,7 @@ fn fitting(words: &[String]) -> Vec<String> {
 }
 
 impl Account {
-    /// Tells it to the events that it is about.
+    /// Adds these facts to the events that they concern.
     pub fn complete(&self, events: &mut [Event]) {
         for event in events {
             let extra = &mut event.extra;
@@ -304,8 +310,8 @@ impl Account {
     }
 }
 
-/// For how long `hold` has been held, where its record can tell: by the boot clock since its part `kind` was last written, and before that by
-/// the times that were written down.
+/// Returns how long `hold` has been held, if its record can tell. The boot clock counts since part
+/// `kind` was last written; the recorded times count before that.
 pub fn held_ms(hold: &Hold, kind: PartKind, now: &Moment, me: &Identity) -> Option<u64> {
     let parts = hold.parts.as_ref().filter(|parts| !parts.edited && same_clocks(hold, me))?;
     let (part, clock_ms) = match kind {
@@ -317,24 +323,25 @@ pub fn held_ms(hold: &Hold, kind: PartKind, now: &Moment, me: &Identity) -> Opti
     Some(since_ms.saturating_add(u64::try_from(before_ms).unwrap_or(0)))
 }
 
-/// A new hold that was given back at once, because it could not be made durable.
+/// The immediate release of a new hold that could not be made durable.
 pub fn given_back(hold: &Hold, name: &str, me: &Identity, at: Timestamp) -> Event {
     let part = if hold.has(PartKind::Owner) { PartKind::Owner } else { PartKind::Process };
     Event::new("release", name, me, at).about(hold).with("part", part.as_str()).with("reason", "not durable")
 }
 
-/// A file was published under a hold's token.
+/// The publish of a file under a hold's token.
 pub fn published(hold: &Hold, name: &str, target: &str, me: &Identity, at: Timestamp) -> Event {
     Event { ttl_sec: 0, ..Event::new("publish", name, me, at).about(hold).with("target", target) }
 }
 
-/// A file was not published, because the token that was named is no good any more. It is only what somebody said, so it isn't kept
-/// where tokens are found again.
+/// A publish that was refused because the caller's token is no longer valid. That token is only the
+/// caller's claim, so it isn't recorded where tokens are recovered from.
 pub fn publish_denied(named: u64, name: &str, target: &str, me: &Identity, at: Timestamp) -> Event {
     Event::new("publish-deny", name, me, at).with("named_token", named).with("target", target)
 }
 
-/// A hold that was over was taken away: whose it was and why. Its lease was over too, so it isn't told.
+/// Completes the event for a stale hold that was removed: whose it was, and why. Its lease has
+/// ended, too, so it isn't recorded.
 fn pruned(event: Event, victim: &Hold, why: Staleness) -> Event {
     Event { ttl_sec: 0, ..event.about(victim).victim(victim).with("reason", why.as_str()) }
 }
@@ -363,8 +370,8 @@ fn denied(denial: &Denial, new: impl Fn(&str) -> Event, requested_ttl: Option<u6
     }
 }
 
-/// May this line be about a hold that had a token? The Go program's holds have none, and freezes neither; what can't be read may be
-/// anything.
+/// Reports whether this line may be about a hold that had a token. The Go program's holds have
+/// none, nor do freezes; an unreadable line may be about anything.
 pub fn may_be_of_a_token(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Line {
@@ -375,7 +382,7 @@ pub fn may_be_of_a_token(line: &[u8]) -> bool {
     !line.is_empty() && !serde_json::from_slice(line).is_ok_and(mentions_none)
 }
 
-/// The token that an audit line mentions, if any. Lines that are none mention none.
+/// Returns the token that an audit line mentions, if any. An invalid line mentions none.
 pub fn token_in(line: &[u8]) -> Option<Fence> {
     #[derive(Deserialize)]
     struct Line {
@@ -391,21 +398,21 @@ pub fn token_in(line: &[u8]) -> Option<Fence> {
     Fence::new(line.extra.fencing_token?)
 }
 
-/// A line of the log as it is read, whoever wrote it.
+/// A line of the log as it is read, whichever program wrote it.
 ///
-/// It has a time, an event and a name; the rest may be missing or of another kind, and then isn't there. Members that nobody here knows
-/// are in the text.
+/// It has a time, an event and a name. Other members that are missing or have another type count as
+/// absent. Unknown members are in the text.
 #[derive(Debug, Clone)]
 pub struct Line<'a> {
-    /// As it is in the file, without what surrounds the object.
+    /// The JSON object as it is in the file, without surrounding white space.
     pub text: &'a str,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
     members: Map<String, Value>,
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line; `None` if it tells of no event.
+    /// Parses a line; `None` if it is not an event.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let text = core::str::from_utf8(bytes).ok()?.trim_ascii();
         let members: Map<String, Value> = serde_json::from_str(text).ok()?;
@@ -414,22 +421,22 @@ impl<'a> Line<'a> {
         (line.member("event").is_some() && line.member("name").is_some()).then_some(line)
     }
 
-    /// What happened.
+    /// The kind of event.
     pub fn event(&self) -> &str {
         self.text_of("event")
     }
 
-    /// To which lock.
+    /// The name of the lock.
     pub fn name(&self) -> &str {
         self.text_of("name")
     }
 
-    /// A member that is a text; empty if it is none.
+    /// Returns a member that is a text; empty if it isn't one.
     pub fn text_of(&self, key: &str) -> &str {
         self.member(key).unwrap_or_default()
     }
 
-    /// A member that is a number; 0 if it is none.
+    /// Returns a member that is a number; 0 if it isn't one.
     pub fn number(&self, key: &str) -> i64 {
         self.members.get(key).and_then(Value::as_i64).unwrap_or(0)
     }
@@ -444,21 +451,21 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Which lines are wanted. Of each kind any may match; an empty list asks for all.
+/// A filter for lines. A line must match one entry of each list; an empty list matches every line.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Not before this.
+    /// Only events at or after this time.
     pub since: Option<Timestamp>,
-    /// Of these locks.
+    /// Only events of these locks.
     pub names: Vec<String>,
-    /// By these owners, as actors.
+    /// Only events whose actor is one of these owners.
     pub owners: Vec<String>,
-    /// These events.
+    /// Only these events.
     pub events: Vec<String>,
 }
 
 impl Filter {
-    /// Is this line wanted?
+    /// Reports whether this line passes the filter.
     pub fn wants(&self, line: &Line<'_>) -> bool {
         let any = |list: &[String], text: &str| list.is_empty() || list.iter().any(|one| one == text);
         self.since.is_none_or(|since| line.at >= since)

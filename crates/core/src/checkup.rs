@@ -1,4 +1,4 @@
-//! The findings of a doctor: what is wrong, how bad it is, and what can be done about it.
+//! The findings of a doctor: the problems, their severity, and possible repairs.
 //!
 //! The doctors of named locks, ledgers and worktrees answer in these types.
 
@@ -7,7 +7,7 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Worth reporting, but nothing is wrong.
@@ -64,10 +64,10 @@ impl From<Severity> for Status {
     }
 }
 
-/// What `--fix` can do about a finding, or did.
+/// The repair of a finding by `--fix`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fix {
-    /// Nothing that is safe.
+    /// There is no safe repair.
     No,
     /// It can be repaired in this way, also while other processes work.
     Possible(String),
@@ -82,17 +82,17 @@ pub enum Fix {
 pub struct Finding {
     /// A stable code: that of the problem, or else the name of the check.
     pub code: &'static str,
-    /// How bad it is, if it isn't repaired.
+    /// Its severity, if it isn't repaired.
     pub severity: Severity,
     /// The number of the event, if it is about one.
     pub seq: Option<u64>,
     /// The file or directory, as text, if it is about one.
     pub path: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What the user can do about it.
+    /// Advice to the user.
     pub hint: Option<String>,
-    /// What `--fix` can do about it, or did.
+    /// Its repair by `--fix`.
     pub fix: Fix,
 }
 
@@ -141,7 +141,7 @@ impl Finding {
         Self { path: Some(path.to_string()), ..self }
     }
 
-    /// Sets what the user can do.
+    /// Sets the advice to the user.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -166,7 +166,7 @@ impl Finding {
         }
     }
 
-    /// What was done about it.
+    /// Returns the repair that was made.
     pub fn fixed(&self) -> Option<&str> {
         match &self.fix {
             Fix::Done(how) => Some(how),
@@ -174,7 +174,7 @@ impl Finding {
         }
     }
 
-    /// Whether it still counts, and how much.
+    /// Returns its status, which is `Ok` once it is repaired.
     pub fn status(&self) -> Status {
         self.unfixed().map_or(Status::Ok, Status::from)
     }
@@ -189,7 +189,7 @@ impl Finding {
 pub struct Check {
     /// Its stable name.
     pub name: &'static str,
-    /// Its findings; none is good.
+    /// Its findings; empty if nothing was found.
     pub findings: Vec<Finding>,
 }
 
@@ -209,7 +209,7 @@ impl Check {
 /// All checks of a doctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkup {
-    /// In a fixed order.
+    /// The checks, in a fixed order.
     pub checks: Vec<Check>,
 }
 

@@ -1,8 +1,9 @@
 //! Tokens that never repeat, with one sync per thousand.
 //!
-//! Two files remember. The *ceiling* is synced: every token ever handed out is below it. The *next* file is not synced: it says which
-//! token comes next, and is believed only on the boot and the mount that wrote it, because a power cut or a re-mount may have lost its
-//! last writes. Whenever it can't be believed, counting starts again at the ceiling, which is raised and synced first.
+//! Two files keep the count. The *ceiling* is synced: every token ever issued is below it. The
+//! *next* file is not synced: it says which token comes next. It is trusted only on the boot and
+//! the mount that wrote it, because a power cut or a remount may have lost its last writes. If it
+//! can't be trusted, counting restarts at the ceiling, which is raised and synced first.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,16 +13,16 @@ use serde::{Deserialize, Serialize};
 use crate::fnv::fnv1a_32;
 use crate::hold::Fence;
 
-/// How many tokens one sync of the ceiling buys.
+/// Number of tokens per sync of the ceiling.
 pub const BLOCK: u64 = 1_000;
-/// How far above everything that was seen counting starts when a used root has lost its ceiling: more than could have been handed
-/// out unseen.
+/// Distance above every token seen at which counting restarts if a used root has lost its ceiling:
+/// more than could have been issued unseen.
 pub const LEAP: u64 = 1_000_000;
-/// How many mounts the next file remembers: one per mount namespace that uses the root at a time.
+/// Maximum number of mounts in the next file: one per mount namespace that uses the root at a time.
 pub const MOUNTS_MAX: usize = 16;
-/// The next file always has this size, so that it is rewritten in place by one write.
+/// Size of the next file in bytes. It is constant, so that one write replaces the content in place.
 pub const NEXT_BYTES: usize = 1024;
-/// The next number may have a digit more than the one before, and a newline ends the file.
+/// Reserved bytes: the next number may have one digit more, and a newline ends the file.
 const ROOM_TO_COUNT: usize = 8;
 
 /// The content of the next file.
@@ -34,7 +35,7 @@ pub struct Next {
     ceiling: u64,
 }
 
-/// Where a token was asked for.
+/// The boot and the mount on which a token is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
     /// This boot.
@@ -43,7 +44,7 @@ pub struct Place<'a> {
     pub mount: Option<u64>,
 }
 
-/// How to hand out one token.
+/// The steps to issue one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draw {
     /// The token.
@@ -55,9 +56,9 @@ pub struct Draw {
 }
 
 impl Next {
-    /// Reads the file; anything odd is as good as nothing.
+    /// Parses the file; `None` if anything is wrong with it.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        // What fills the file to its end may not fit any more once it has counted on.
+        // Content that fills the file may no longer fit after the next increment.
         let text = core::str::from_utf8(bytes).ok()?.trim_end();
         let text = Some(text).filter(|text| text.len() <= NEXT_BYTES - ROOM_TO_COUNT)?;
         let (body, check) = text.rsplit_once(' ')?;
@@ -78,12 +79,12 @@ impl Next {
         bytes
     }
 
-    /// What it says of the ceiling.
+    /// The ceiling according to this file.
     pub fn ceiling(&self) -> u64 {
         self.ceiling
     }
 
-    /// Was this written here, on this boot and a mount it knows?
+    /// Reports whether this file was written on this boot and lists this mount.
     fn is_trusted(&self, place: Place<'_>) -> bool {
         place.boot_id == Some(&self.boot_id) && place.mount.is_some_and(|mount| self.mounts.contains(&mount))
     }
@@ -105,22 +106,24 @@ pub fn parse_ceiling(bytes: &[u8]) -> Option<u64> {
     (file.version == 1 && file.ceiling <= Fence::LIMIT).then_some(file.ceiling)
 }
 
-/// Can a token be handed out with what `next` says alone? Then the ceiling needs no look.
+/// Issues a token if `next` alone allows it. Then the ceiling needn't be read.
 pub fn quick(next: Option<&Next>, place: Place<'_>) -> Option<Draw> {
     let next = next.filter(|next| next.is_trusted(place) && next.next < next.ceiling)?;
     let token = Fence::new(next.next)?;
     Some(Draw { token, raise: None, next: Next { next: next.next + 1, ..next.clone() } })
 }
 
-/// How to hand out a token when [`quick`] can't. `floor` is below nothing that was ever handed out: the synced ceiling, or where that
-/// is lost, what a look at all records and audit files gave. `None`: tokens are used up.
+/// Issues a token when [`quick`] can't. `floor` is above every token ever issued: it is the synced
+/// ceiling or, if that is lost, the result of a scan of all records and audit files. `None`: no
+/// tokens are left.
 pub fn raise(next: Option<&Next>, floor: u64, place: Place<'_>) -> Option<Draw> {
     let trusted = next.filter(|next| next.is_trusted(place));
-    // What a trusted file has handed out is known exactly; otherwise everything below its ceiling may have been.
+    // A trusted file says exactly which tokens were issued; otherwise any below its ceiling may
+    // have been.
     let start = trusted.map_or_else(|| next.map_or(0, |next| next.ceiling).max(floor), |next| next.next).max(1);
     let token = Fence::new(start)?;
     let known = place.boot_id.zip(place.mount);
-    // Without a boot and a mount to tell a stale next file by, every single token is synced.
+    // Without a boot and a mount, a stale next file can't be recognized, so every token is synced.
     let block = if known.is_some() { BLOCK } else { 1 };
     let ceiling = (start + block).max(if trusted.is_some() { floor } else { 0 }).min(Fence::LIMIT);
     let (boot_id, mounts) = known.map_or_else(Default::default, |(boot_id, mount)| {
@@ -252,14 +255,15 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// token-order: whatever is lost between two draws (the next file, its last writes, the boot, the mount), tokens grow.
+        /// token-order: tokens increase, whatever is lost between two draws (the next file, its
+        /// last writes, the boot, the mount).
         #[test]
         fn token_order_survives_lost_writes(steps in prop::collection::vec((0_u8..6, 0_u64..3, 0_u64..2), 1..200)) {
             let mut ceiling = 0;
             let mut live: Option<Next> = None;
             let mut stale: Option<Next> = None;
             let mut last = 0;
-            // Once writes were lost, the old mounts never come back: that is what makes their ids unique.
+            // After writes were lost, the old mounts never return: that makes their ids unique.
             let mut generation = 0;
             for (event, mount, boot) in steps {
                 match event {

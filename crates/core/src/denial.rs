@@ -1,4 +1,5 @@
-//! Why something was refused. A denial is an answer, not an accident: the texts, the JSON and the exit code are all made from it.
+//! The reasons for refusals. A denial is an answer, not an error: the texts, the JSON and the exit
+//! code are all derived from it.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -7,38 +8,40 @@ use crate::hold::{Fence, Hold, PartKind};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Lease};
 
-/// A stored hold together with what was found out about it.
+/// A stored hold, and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// The stored hold.
     pub hold: Hold,
-    /// What is known about its process.
+    /// The liveness of its process.
     pub liveness: Liveness,
-    /// How its leases stand.
+    /// The state of its leases.
     pub elapsed: Elapsed,
 }
 
 impl Holder {
-    /// Does this part still count?
+    /// Reports whether this part still counts.
     pub fn part_lives(&self, kind: PartKind) -> bool {
         part_lives(kind, self.liveness, self.elapsed)
     }
 
-    /// Does the hold still count? It lives while either part lives.
+    /// Reports whether the hold still counts. It lives while either part lives.
     pub fn lives(&self) -> bool {
         self.part_lives(PartKind::Process) || self.part_lives(PartKind::Owner)
     }
 
-    /// Why the hold doesn't count any more; `None` while it does.
+    /// Returns why the hold no longer counts; `None` while it does.
     pub fn staleness(&self) -> Option<Staleness> {
         if self.lives() {
             return None;
         }
-        // A process part that still has time on its lease can only have ended by its process being gone.
+        // A process part whose lease hasn't expired can have ended only because its process is
+        // gone.
         Some(if self.elapsed.process.runs() { Staleness::ProcessGone } else { Staleness::Expired })
     }
 
-    /// Milliseconds until the last living part ends; `None` if nothing but an unlock or the process's end ends it.
+    /// Returns the milliseconds until the last live part ends; `None` if only an unlock or the end
+    /// of the process ends it.
     pub fn left_ms(&self) -> Option<u64> {
         let process = if self.part_lives(PartKind::Process) { self.elapsed.process } else { Lease::Absent };
         let owner = if self.part_lives(PartKind::Owner) { self.elapsed.owner } else { Lease::Absent };
@@ -46,7 +49,8 @@ impl Holder {
     }
 }
 
-/// Does a part still count? A process part ends with its process or its lease, an owner part with its lease.
+/// Reports whether a part still counts. A process part ends with its process or its lease, an owner
+/// part with its lease.
 pub(crate) fn part_lives(kind: PartKind, liveness: Liveness, elapsed: Elapsed) -> bool {
     match kind {
         PartKind::Process => elapsed.process.runs() && liveness != Liveness::Gone,
@@ -54,17 +58,17 @@ pub(crate) fn part_lives(kind: PartKind, liveness: Liveness, elapsed: Elapsed) -
     }
 }
 
-/// Why a hold no longer counts.
+/// The reason why a hold no longer counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Staleness {
-    /// Its lease is over.
+    /// Its lease has expired.
     Expired,
     /// Its process is proven gone.
     ProcessGone,
 }
 
 impl Staleness {
-    /// As in `holder_stale_reason` and the audit log.
+    /// The value in `holder_stale_reason` and the audit log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",
@@ -73,65 +77,66 @@ impl Staleness {
     }
 }
 
-/// Why something was refused.
+/// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denial {
-    /// A live hold of somebody else (or, for a guard, of the same owner).
+    /// A live hold of another owner (or, for a guard, of the same owner).
     Held(Box<Holder>),
-    /// The name is free, but others were there first.
+    /// The name is free, but other waiters were there first.
     Queued {
-        /// How many are ahead.
+        /// Number of waiters ahead.
         ahead: usize,
     },
-    /// A freeze forbids new holds. `None`: the freeze can't be read, which counts as one.
+    /// A freeze forbids new holds. `None`: the freeze is unreadable, but it still counts.
     Frozen(Option<Box<Holder>>),
-    /// The record is empty and so young that somebody else may be writing it.
+    /// The record is empty and so recent that another process may be writing it.
     BeingWritten,
     /// The record has a version that this program must leave alone.
     Newer {
         /// Its version.
         version: i64,
     },
-    /// The record isn't one, and the command won't guess.
+    /// The record is invalid, and the command doesn't guess.
     Corrupt {
-        /// What is wrong with it.
+        /// The problem with it.
         why: String,
     },
     /// There is no such hold.
     Missing,
-    /// Another owner's.
+    /// The hold belongs to another owner.
     NotYours(Box<Holder>),
-    /// One's own, but a running guard's: unlocking it would take it from under its command.
+    /// The hold is the caller's own, but a running guard's: unlocking would take it from under its
+    /// command.
     Guarded(Box<Holder>),
-    /// The lock id that was named isn't the current hold's.
+    /// The named lock id isn't that of the current hold.
     OtherHold(Box<Holder>),
-    /// The token that was named isn't the current hold's.
+    /// The named token isn't that of the current hold.
     StaleToken {
-        /// The token that was named.
+        /// The named token.
         named: u64,
-        /// The current one.
+        /// The current token.
         current: Option<Fence>,
     },
-    /// The number is the current one, but it was issued for another hold: by another root, or before
-    /// this root was removed and made again.
+    /// The number is the current one, but it was issued for another hold: by another root, or
+    /// before this root was removed and created again.
     OtherIssuer {
-        /// The token that was named.
+        /// The named token.
         named: u64,
         /// The hold that has this number here.
         holder: Box<Holder>,
     },
-    /// The token that was named is that of a hold that is over; nobody has taken the name since.
+    /// The named token belongs to a hold that has ended; nobody has acquired the name since.
     Over(Box<Holder>),
-    /// `--break-stale` on something that isn't.
+    /// `--break-stale` on a hold that isn't stale.
     NotStale(Box<Holder>),
-    /// The caller's hold is gone; somebody else may have it.
+    /// The caller's hold is gone; another process may hold the name.
     Lost(Option<Box<Holder>>),
     /// Nothing to prune here.
     Kept,
 }
 
 impl Denial {
-    /// The stable code of the JSON.
+    /// The stable code in the JSON.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Held(_) | Self::Queued { .. } | Self::BeingWritten => "E_LOCK_CONFLICT",
@@ -146,7 +151,7 @@ impl Denial {
         }
     }
 
-    /// The hold that stands in the way, if there is one.
+    /// Returns the hold that is in the way, if there is one.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Held(holder)

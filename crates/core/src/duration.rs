@@ -1,19 +1,20 @@
-//! Durations as people type them (`90`, `1500ms`, `1h30m`, `1.5h`, `2d`) and as lokt has always printed them (`1h30m0s`).
+//! Durations as people type them (`90`, `1500ms`, `1h30m`, `1.5h`, `2d`) and as lokt has always
+//! printed them (`1h30m0s`).
 
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-/// The longest duration that can be asked for: a hundred years. Longer is a typing error.
+/// Maximum duration: a hundred years. A longer one is a typing error.
 pub const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// What is wrong with a typed duration.
+/// The problem with a typed duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadDuration {
-    /// Nothing, or something that is no number with a unit.
+    /// Empty, or not a number with a unit.
     Syntax,
-    /// Less than nothing.
+    /// Less than zero.
     Negative,
     /// More than [`DURATION_MAX`].
     TooLong,
@@ -29,7 +30,8 @@ impl fmt::Display for BadDuration {
     }
 }
 
-/// Units with their length in nanoseconds; the longer spelling of two with one beginning comes first.
+/// Units with their length in nanoseconds. If one is the beginning of another, the longer one comes
+/// first.
 const UNITS: [(&str, u128); 9] = [
     ("ns", 1),
     ("us", 1_000),
@@ -42,10 +44,11 @@ const UNITS: [(&str, u128); 9] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// Fraction digits beyond this many can't change a nanosecond count that fits [`DURATION_MAX`].
+/// Maximum number of fraction digits: more can't change a nanosecond count that fits
+/// [`DURATION_MAX`].
 const FRACTION_DIGITS_MAX: usize = 18;
 
-/// Reads a duration. A bare number is seconds.
+/// Parses a duration. A bare number is seconds.
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     if let Some(rest) = text.strip_prefix('-') {
         return Err(parse(rest).err().unwrap_or(BadDuration::Negative));
@@ -83,7 +86,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// `whole.fraction` units in nanoseconds, `None` when it is out of any range.
+/// Returns `whole.fraction` units in nanoseconds; `None` if that is out of range.
 fn scaled(whole: &str, fraction: &str, unit: u128) -> Option<u128> {
     let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let mut total = whole.checked_mul(unit)?;
@@ -97,12 +100,12 @@ fn scaled(whole: &str, fraction: &str, unit: u128) -> Option<u128> {
     Some(total)
 }
 
-/// Whole seconds, rounded up: a lease is never shorter than what was asked for.
+/// Returns whole seconds, rounded up, so that a lease is never shorter than requested.
 pub fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// A duration in the text that lokt prints: `450ms` below a second, whole seconds above.
+/// Formats a duration as lokt prints it: `450ms` below a second, whole seconds above.
 pub fn show(duration: Duration) -> String {
     match duration.as_secs() {
         0 if duration.subsec_millis() > 0 => format!("{}ms", duration.subsec_millis()),
@@ -110,7 +113,7 @@ pub fn show(duration: Duration) -> String {
     }
 }
 
-/// Seconds in the text that lokt prints: `0s`, `45s`, `5m0s`, `1h30m0s`.
+/// Formats seconds as lokt prints them: `0s`, `45s`, `5m0s`, `1h30m0s`.
 pub fn show_seconds(secs: i64) -> String {
     let sign = if secs < 0 { "-" } else { "" };
     let secs = secs.unsigned_abs();

@@ -1,13 +1,17 @@
-//! What git writes about where a repository is, in two files of one line each. Whoever reads them is `root` in the library.
+//! Parsing of the two one-line files in which git says where a repository is. The library's `root`
+//! module reads them.
 //!
-//! A path is any bytes; it ends with the line. So says git, which takes line ends off and nothing else.
+//! A path may contain any bytes, and ends with the line. Git, too, removes line ends and nothing
+//! else.
 
-/// The path in a `.git` file, which stands where the directory would: `gitdir: PATH`. `None`: it is no such file.
+/// Returns the path in a `.git` file (`gitdir: PATH`), which replaces the directory. `None`: it is
+/// not such a file.
 pub fn gitdir(content: &[u8]) -> Option<&[u8]> {
     path(content.strip_prefix(b"gitdir: ")?)
 }
 
-/// The path in a `commondir` file: what linked worktrees share. `None`: there is none in it.
+/// Returns the path in a `commondir` file: the directory that linked worktrees share. `None`: the
+/// file has no path.
 pub fn commondir(content: &[u8]) -> Option<&[u8]> {
     path(content)
 }
@@ -15,7 +19,7 @@ pub fn commondir(content: &[u8]) -> Option<&[u8]> {
 fn path(line: &[u8]) -> Option<&[u8]> {
     let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
     let path = &line[..=end];
-    // No path has a NUL in it.
+    // A path can't contain a NUL.
     (!path.contains(&0)).then_some(path)
 }
 

@@ -1,10 +1,12 @@
-//! What a guard does next: renew, look, forward, warn, terminate, release, finish.
+//! The state machine of a guard: it renews, checks, forwards, warns, terminates, releases,
+//! finishes.
 //!
-//! [`Guard`] is told what happened and when, and says what to do; it never asks the clock and never touches a process. A shell drives it
-//! with a real command (`lokt_guard`), tests drive it with every order of events there is.
+//! [`Guard`] receives events with their times and returns actions; it never reads a clock and never
+//! touches a process. A shell (`lokt_guard`) drives it with a real command; tests drive it with
+//! every possible order of events.
 //!
-//! Time is whatever clock the caller goes by: `CLOCK_MONOTONIC` for a hold, whose lease stands still while the machine sleeps, as the
-//! command does; `CLOCK_BOOTTIME` for what ends by others' clocks too.
+//! The caller chooses the clock: `CLOCK_MONOTONIC` for a hold, whose lease pauses while the machine
+//! sleeps, as the command does; `CLOCK_BOOTTIME` for leases that end by others' clocks, too.
 
 mod events;
 
@@ -12,44 +14,45 @@ use alloc::vec::Vec;
 
 pub use events::{Action, Ended, Event, GuardConfig, OnLost, Outcome, Warning};
 
-/// The shortest interval between renewals.
+/// Minimum interval between renewals, in milliseconds.
 pub const RENEW_MS_MIN: u64 = 500;
-/// How long a command that is told to end has before it is killed.
+/// Time in milliseconds between asking a command to end and killing it.
 pub const KILL_AFTER_MS: u64 = 5_000;
-/// The same when somebody else has what it runs under: two write by now.
+/// The same if another process already holds the lock: two processes are writing.
 pub const KILL_SOON_MS: u64 = 1_000;
-/// The exit code of a lost lock.
+/// Exit code for a lost lock.
 pub const LOST: u8 = 79;
 
-/// The interval between renewals of a lease of this length: half of it.
+/// Returns the interval between renewals of a lease of this length: half of it.
 pub fn renewal_interval_ms(ttl_sec: u64) -> u64 {
     (ttl_sec.saturating_mul(1000) / 2).max(RENEW_MS_MIN)
 }
 
-/// When a command under a lease that is [stopped ahead](Guard::stopping_ahead) is asked to end, counted from the start of the last good
-/// renewal: two thirds of the lease.
+/// Returns when a command under a lease that is [stopped ahead](Guard::stopping_ahead) is asked to
+/// end: after two thirds of the lease, counted from the start of the last good renewal.
 pub fn terminated_after_ms(lease_ms: u64) -> u64 {
     lease_ms.saturating_mul(2) / 3
 }
 
-/// When it is killed, if it hasn't ended by then: nine tenths. The last one is for the kernel, and for a guard that wakes late.
+/// Returns when such a command is killed if it hasn't ended: after nine tenths of the lease. The
+/// last tenth is for the kernel, and for a guard that wakes late.
 pub fn killed_after_ms(lease_ms: u64) -> u64 {
     lease_ms.saturating_mul(9) / 10
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HoldState {
-    /// Ours.
+    /// Held by this guard.
     Held,
-    /// Ours, and a renewal is under way.
+    /// Held by this guard, with a renewal in progress.
     Renewing,
-    /// Somebody else's or nobody's.
+    /// Held by another process or by nobody.
     Lost,
-    /// Lost or left to others, but a renewal is still under way.
+    /// Lost or left to others, with a renewal still in progress.
     LostRenewing,
-    /// Being given back.
+    /// Being released.
     Releasing,
-    /// Given back, or left alone because it was lost.
+    /// Released, or left alone because it was lost.
     Over,
 }
 
@@ -58,7 +61,7 @@ impl HoldState {
         matches!(self, Self::Renewing | Self::LostRenewing)
     }
 
-    /// The same when a renewal has come back, or isn't awaited any more.
+    /// The state after a renewal has returned, or is no longer awaited.
     fn without_renewal(self) -> Self {
         match self {
             Self::Renewing => Self::Held,
@@ -71,9 +74,9 @@ impl HoldState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// The command has ended, something of it may live.
+    /// The command has ended; processes that it left behind may live.
     Lingering(Ended),
-    /// Nothing is left to guard: renewals are awaited, then holds released.
+    /// Nothing is left to guard: renewals are awaited, then holds are released.
     Closing(u8),
     Finished,
 }
@@ -83,18 +86,20 @@ enum Stage {
 pub struct Guard {
     config: GuardConfig,
     lease_ms: Option<u64>,
-    /// Between renewals of a lease.
+    /// Interval between renewals of a lease.
     interval_ms: Option<u64>,
-    /// The command must not run to the end of the lease, and a renewal that comes back after that is none.
+    /// The command must not run to the end of the lease, and a renewal that returns after that end
+    /// doesn't count.
     ahead: bool,
     ties: Vec<HoldState>,
-    /// When each lease is to be renewed.
+    /// Time at which each lease must be renewed.
     renew_at: Vec<Option<u64>>,
-    /// When each lease is over for good; `None`: it can be revived as long as nobody else has it.
+    /// Time at which each lease ends for good; `None`: it can be revived while no other process
+    /// holds the lock.
     ends_at: Vec<Option<u64>>,
-    /// At which of them a look is under way.
+    /// The holds that are being checked.
     looking: Vec<bool>,
-    /// When the records are looked at next.
+    /// Time of the next check of the records.
     look_at: Option<u64>,
     kill_at: Option<u64>,
     killed: bool,
@@ -103,7 +108,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard of holds that were asked for at these moments.
+    /// A guard of holds that were requested at these times.
     pub fn new(config: GuardConfig, granted_ms: &[u64], now_ms: u64) -> Self {
         let interval = config.ttl_sec.map(renewal_interval_ms);
         Self {
@@ -123,7 +128,7 @@ impl Guard {
         }
     }
 
-    /// The same with another interval between the renewals of a lease.
+    /// Returns the guard with another interval between the renewals of a lease.
     #[must_use]
     pub fn renewing_every(mut self, interval_ms: u64) -> Self {
         let Some(before_ms) = self.interval_ms else { return self };
@@ -134,7 +139,7 @@ impl Guard {
         self
     }
 
-    /// The same with leases that are lost when they end: whoever is late gets nothing back.
+    /// Returns the guard with leases that are lost when they end: a late renewal revives nothing.
     #[must_use]
     pub fn ending_for_good(mut self, granted_ms: &[u64]) -> Self {
         let Some(lease_ms) = self.lease_ms else { return self };
@@ -142,8 +147,9 @@ impl Guard {
         self
     }
 
-    /// The same with leases of so many milliseconds, whatever the config say, that end for good, and to whose end nothing may run: a
-    /// command that is to be stopped is asked to end, and killed, before it. Renewed three times a lease unless told otherwise.
+    /// Returns the guard with leases of `lease_ms`, whatever the config says, that end for good. No
+    /// command may run to their end: one that must be stopped is asked to end, and killed, before
+    /// it. Unless set otherwise, they are renewed three times per lease.
     #[must_use]
     pub fn stopping_ahead(mut self, lease_ms: u64, granted_ms: &[u64]) -> Self {
         let interval_ms = (lease_ms / 3).max(1);
@@ -154,34 +160,36 @@ impl Guard {
         self.ending_for_good(granted_ms)
     }
 
-    /// Would a loss end the command?
+    /// Reports whether a loss would end the command.
     fn stops(&self) -> bool {
         self.config.on_lost == OnLost::Stop && self.stage == Stage::Running
     }
 
-    /// This moment of the lease that this hold has by its last good renewal.
+    /// Returns the time `after_ms` into the lease that this hold has by its last good renewal.
     fn moment(&self, hold: usize, after_ms: fn(u64) -> u64) -> Option<u64> {
         let (ends_at, lease_ms) = (self.ends_at[hold]?, self.lease_ms?);
         Some(ends_at.saturating_sub(lease_ms).saturating_add(after_ms(lease_ms)))
     }
 
-    /// When this lease counts as over if it isn't renewed.
+    /// Returns when this lease counts as expired if it isn't renewed.
     fn over_at(&self, hold: usize) -> Option<u64> {
         if self.ahead && self.stops() { self.moment(hold, terminated_after_ms) } else { self.ends_at[hold] }
     }
 
-    /// May this lease's end be judged without asking? A renewal under way knows better, but a command that is to be stopped can't wait.
+    /// Reports whether this lease may be declared expired without asking. A renewal in progress
+    /// knows better, but a command that must be stopped can't wait for it.
     fn is_judged(&self, hold: usize) -> bool {
         self.ties[hold] == HoldState::Held || (self.ties[hold] == HoldState::Renewing && self.stops())
     }
 
-    /// Until when a renewal that is under way is awaited after the command's end; `None`: for as long as it takes. What hangs beyond
-    /// the lease's own end must not keep us.
+    /// Returns until when a renewal in progress is awaited after the command has ended; `None`:
+    /// without a limit. A renewal that hangs beyond the end of its lease must not delay the guard.
     fn awaited_until(&self, hold: usize) -> Option<u64> {
         self.ends_at[hold].filter(|_| self.ahead)
     }
 
-    /// When to come back with a [`Event::Tick`] if nothing else happens; `None`: only something else will do.
+    /// Returns when the caller must send an [`Event::Tick`] if nothing else happens; `None`: no
+    /// tick is needed.
     pub fn wake_at(&self) -> Option<u64> {
         let guards = matches!(self.stage, Stage::Running | Stage::Lingering(_));
         let held = |tie: &HoldState| *tie == HoldState::Held;
@@ -195,7 +203,7 @@ impl Guard {
         renewals.chain(looks).chain(ends).filter(|_| guards).chain(kill).chain(awaited).min()
     }
 
-    /// Something happened; what is to be done?
+    /// Processes an event, and returns the actions to take.
     pub fn step(&mut self, now_ms: u64, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
@@ -203,7 +211,7 @@ impl Guard {
             Event::Renewed { hold, began_ms, outcome } => self.renewed(now_ms, hold, began_ms, outcome, &mut actions),
             Event::Looked { hold, outcome } => {
                 self.looking[hold] = false;
-                // A look that fails is no evidence; the next one may not.
+                // A failed check is no evidence; the next one may succeed.
                 if let (Outcome::Lost(holder), HoldState::Held | HoldState::Renewing) = (outcome, self.ties[hold]) {
                     self.lose(now_ms, hold, |stops| Warning::Lost { hold, holder, stops }, &mut actions);
                 }
@@ -268,7 +276,8 @@ impl Guard {
         let closes = matches!(self.stage, Stage::Closing(_));
         match outcome {
             _ if self.ties[hold] != HoldState::Held => {}
-            // What was written may be good, but nobody knew that it would be while the command ran on.
+            // The renewal may be valid, but nobody could know that while the command continued to
+            // run.
             Outcome::Kept { late_ms } if self.ahead && !closes && (is_over || late_ms.is_some()) => {
                 self.lose(now_ms, hold, |stops| Warning::Expired { hold, stops }, actions);
             }
@@ -279,10 +288,10 @@ impl Guard {
                 actions.extend(late_ms.map(|late_ms| Action::Warn(Warning::Late { hold, late_ms })));
             }
             Outcome::Lost(holder) => self.lose(now_ms, hold, |stops| Warning::Lost { hold, holder, stops }, actions),
-            // There is no next try, and the release will tell what is wrong.
+            // There is no next attempt, and the release will report the problem.
             Outcome::Failed(_) if closes => {}
             Outcome::Failed(why) => {
-                // Several tries fit what is left of the lease.
+                // Several attempts fit into the rest of the lease.
                 self.renew_at[hold] = Some(now_ms + (interval_ms / 4).max(1));
                 actions.push(Action::Warn(Warning::RenewalFailed { hold, why }));
             }
@@ -305,7 +314,8 @@ impl Guard {
         self.lost = true;
     }
 
-    /// When a command that doesn't end after this loss is killed. What nobody else can have yet is ours until shortly before its end.
+    /// Returns when a command that doesn't end after this loss is killed. A lease that no other
+    /// process can have yet is ours until shortly before its end.
     fn kills_at(&self, now_ms: u64, hold: usize, loss: &Warning) -> u64 {
         let patience_ms = match loss {
             _ if !self.ahead => Some(KILL_AFTER_MS),
@@ -321,7 +331,8 @@ impl Guard {
     fn signal(&mut self, number: i32, ends: bool, from_terminal: bool, actions: &mut Vec<Action>) {
         match self.stage {
             Stage::Running if !from_terminal => actions.push(Action::Forward(number)),
-            // There is nobody to forward it to. What was left behind keeps the pulse, and with it what isn't lost.
+            // No command is left to forward it to. Processes that were left behind keep the pulse,
+            // and with it the holds that aren't lost.
             Stage::Lingering(ended) if ends => {
                 if self.ties.iter().any(|tie| matches!(tie, HoldState::Held | HoldState::Renewing)) {
                     actions.push(Action::Warn(Warning::LeftBehind));
@@ -347,7 +358,8 @@ impl Guard {
         }
     }
 
-    /// With nothing left to guard: waits for renewals, then releases one hold after the other, the last one first.
+    /// If nothing is left to guard, waits for renewals, then releases the holds one by one, the
+    /// last one first.
     fn close(&mut self, now_ms: u64, actions: &mut Vec<Action>) {
         let Stage::Closing(code) = self.stage else { return };
         for hold in 0..self.ties.len() {

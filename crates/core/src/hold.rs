@@ -1,8 +1,9 @@
-//! A hold: who has a name, in which two ways at once, since when and until when.
+//! A hold: who holds a name, through which of two parts, since when and until when.
 //!
-//! **A hold has two parts and lives while either lives.** The *process part* (taken by `guard`, or `lock --bind`) ends when its process
-//! and command are gone or its lease is over. The *owner part* (taken by `lock`) ends by `unlock` or its lease; the pid recorded
-//! with it is that of a command that has long exited, and proves nothing.
+//! **A hold has two parts and lives while either lives.** The *process part* (acquired by `guard`
+//! or `lock --bind`) ends when its process and command are gone or its lease expires. The *owner
+//! part* (acquired by `lock`) ends by `unlock` or when its lease expires. The pid recorded with it
+//! belongs to a command that has long exited, and proves nothing.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -11,7 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::fnv::fnv1a_32;
 
-/// The version of the record format that this program writes. Records with a higher one are not ours to touch.
+/// The version of the record format that this program writes. It must not touch records with a
+/// higher one.
 pub const RECORD_VERSION: i64 = 1;
 
 /// A fencing token: the number of a hold. Every new hold gets a greater one.
@@ -39,27 +41,29 @@ impl fmt::Display for Fence {
     }
 }
 
-/// The identity of a hold: 32 hex digits. Two holds never share one, however often a name changes hands.
+/// The identity of a hold: 32 hex digits. Two holds never share one, however often a name changes
+/// hands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct LockId(String);
 
 impl LockId {
-    /// From 128 random bits.
+    /// Creates an id from 128 random bits.
     pub fn from_bits(bits: u128) -> Self {
         Self(alloc::format!("{bits:032x}"))
     }
 
-    /// As read from a record or typed by a user; old records may have none (the empty string).
+    /// An id that was read from a record or typed by a user; old records may have none (the empty
+    /// string).
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// As text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Records of old programs have none.
+    /// Reports whether there is no id: records of old programs have none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -81,7 +85,7 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    /// As in JSON and in `extra.part` of the audit log.
+    /// The value in JSON and in `extra.part` of the audit log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -90,37 +94,40 @@ impl PartKind {
     }
 }
 
-/// A lease as it is meant: zero seconds are no lease, as on the top level of every record ever written.
+/// Normalizes a lease: zero seconds mean no lease, as on the top level of every record ever
+/// written.
 pub(crate) fn lease_of(ttl_sec: Option<u64>) -> Option<u64> {
     ttl_sec.filter(|ttl_sec| *ttl_sec > 0)
 }
 
-/// One part of a hold: since when, for how long, and the boot clock's reading when it was written.
+/// One part of a hold: its start, its lease, and the boot clock's reading when it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Wall clock at the last write of this part.
     pub since: Timestamp,
-    /// Its lease in seconds, at least one; `None` has no end.
+    /// Its lease in seconds, at least one; `None`: it never expires.
     pub ttl_sec: Option<u64>,
-    /// `CLOCK_MONOTONIC` (process part) or `CLOCK_BOOTTIME` (owner part) at that write; `None` where it can't be compared.
+    /// `CLOCK_MONOTONIC` (process part) or `CLOCK_BOOTTIME` (owner part) at that write; `None` if
+    /// it can't be compared.
     pub clock_ms: Option<u64>,
 }
 
 /// Both parts, at least one of them present.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parts {
-    /// Taken by `guard` or `lock --bind`.
+    /// Acquired by `guard` or `lock --bind`.
     pub process: Option<Part>,
-    /// Taken by `lock`.
+    /// Acquired by `lock`.
     pub owner: Option<Part>,
-    /// The record's top level was changed by something that doesn't know about parts: its times alone count, by the wall clock.
+    /// True if a program that doesn't know parts has changed the record's top level: then only its
+    /// times count, by the wall clock.
     pub edited: bool,
 }
 
-/// Which pulse file a process part names, and how to know it again.
+/// The pulse file that a process part names, and how to recognize it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PulseRef {
-    /// The file's number in the line of its name.
+    /// The file's number in the queue of its name.
     pub number: u64,
     /// Device of the file.
     pub dev: u64,
@@ -128,53 +135,53 @@ pub struct PulseRef {
     pub ino: u64,
 }
 
-/// A stored hold. Field by field the record of `docs/protocol.md`.
+/// A stored hold: field by field the record of `docs/protocol.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     /// Record version: 0 (absent) or 1.
     pub version: i64,
-    /// The lock's name as the record has it.
+    /// The lock's name according to the record.
     pub name: String,
-    /// Which hold this is.
+    /// The identity of the hold.
     pub lock_id: LockId,
-    /// Who holds it.
+    /// The owner that holds it.
     pub owner: String,
-    /// Where it was taken.
+    /// The host on which it was acquired.
     pub host: String,
     /// The guard's pid, or that of the `lock` command.
     pub pid: i64,
     /// Start time of that pid in clock ticks since boot; 0 is unknown.
     pub pid_start: i64,
-    /// Which agent of the owner.
+    /// The agent of the owner.
     pub agent_id: String,
     /// Wall clock at the last write.
     pub acquired: Option<Timestamp>,
     /// Lease in whole seconds; 0 is none.
     pub ttl_sec: i64,
-    /// When the whole hold ends by the wall clock.
+    /// Wall-clock time at which the whole hold ends.
     pub expires_at: Option<Timestamp>,
     /// The fencing token; records of old programs have none.
     pub token: Option<Fence>,
-    /// `None`: written by a program that doesn't know parts; that is a process part.
+    /// `None`: written by a program that doesn't know parts; such a record is a process part.
     pub parts: Option<Parts>,
     /// The pulse of a guard.
     pub pulse: Option<PulseRef>,
     /// The boot during which it was written.
     pub boot_id: Option<String>,
-    /// The pid namespace in which `pid` means something.
+    /// The pid namespace of `pid`.
     pub pid_ns: Option<u64>,
     /// The file system's magic number as the holder saw it.
     pub fs: Option<u64>,
     /// When the hold began; unlike `acquired` it doesn't move with renewals.
     pub held_since: Option<Timestamp>,
-    /// Why it was taken, in the holder's words.
+    /// The reason for the hold, in the holder's words.
     pub reason: Option<String>,
     /// Members that this program doesn't know; they survive a rewrite.
     pub extra: Map<String, Value>,
 }
 
 impl Hold {
-    /// A hold that says nothing yet.
+    /// A hold without any content.
     pub(crate) fn blank() -> Self {
         Self {
             version: 0,
@@ -200,18 +207,18 @@ impl Hold {
         }
     }
 
-    /// Written by a program that knows nothing of parts.
+    /// Reports whether the record was written by a program that doesn't know parts.
     pub fn is_foreign(&self) -> bool {
         self.parts.is_none()
     }
 
-    /// Is the process behind it another program's? Such a process names no boot, also after the same owner's `lock` has joined its
-    /// record.
+    /// Reports whether the process behind it belongs to another program. Such a process names no
+    /// boot, even after the same owner's `lock` has joined its record.
     pub fn has_foreign_process(&self) -> bool {
         self.has(PartKind::Process) && self.pulse.is_none() && self.boot_id.is_none()
     }
 
-    /// Is there a part of this kind, live or not?
+    /// Reports whether there is a part of this kind, live or not.
     pub fn has(&self, kind: PartKind) -> bool {
         match &self.parts {
             None => kind == PartKind::Process,
@@ -222,36 +229,37 @@ impl Hold {
         }
     }
 
-    /// When the hold began, as far as the record tells.
+    /// Returns when the hold began, as far as the record says.
     pub fn began(&self) -> Option<Timestamp> {
         self.held_since.or(self.acquired)
     }
 }
 
-/// Who asks, and on which machine: everything about the caller that a decision or a record needs.
+/// The caller and its machine: everything about the caller that a decision or a record needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
     /// The owner string; equal strings are the same owner.
     pub owner: String,
     /// This machine's host name.
     pub host: String,
-    /// This process.
+    /// The pid of this process.
     pub pid: i64,
     /// Its start time in clock ticks since boot; 0 is unknown.
     pub pid_start: i64,
-    /// Which agent of the owner.
+    /// The agent of the owner.
     pub agent_id: String,
-    /// This boot.
+    /// The id of this boot.
     pub boot_id: Option<String>,
     /// This pid namespace.
     pub pid_ns: Option<u64>,
-    /// May boot clocks be compared with other processes'? Only in the initial time namespace.
+    /// True if boot clocks can be compared with those of other processes: only in the initial time
+    /// namespace.
     pub boot_clocks: bool,
     /// The magic number of the file system under the root.
     pub fs: Option<u64>,
 }
 
-/// The agent id of a process that was given none: `agent-` and four hex digits.
+/// The default agent id of a process: `agent-` and four hex digits.
 pub fn default_agent_id(pid: i64, pid_start: i64) -> String {
     let seed = if pid_start > 0 { alloc::format!("{pid}-{pid_start}") } else { pid.to_string() };
     alloc::format!("agent-{:04x}", fnv1a_32(seed.as_bytes()) & 0xffff)

@@ -1,4 +1,5 @@
-//! What a process holds, as it is handed down in `LOKT_HOLDS`: `name=lock_id:token:pulse,…`.
+//! The holds of a process, as its children inherit them in `LOKT_HOLDS`:
+//! `name=lock_id:token:pulse,…`.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +14,7 @@ use crate::name::LockName;
 pub struct InheritedHolds(Vec<(LockName, InheritedHold)>);
 
 impl InheritedHolds {
-    /// Reads the list. What isn't an entry is left out: a hold that can't be read opens nothing.
+    /// Parses the list. Invalid entries are left out: a hold that can't be read grants nothing.
     pub fn parse(text: &str) -> Self {
         let entry = |entry: &str| {
             let (name, inherited_hold) = entry.split_once('=')?;
@@ -34,18 +35,18 @@ impl InheritedHolds {
         self.all_of(name).next()
     }
 
-    /// Every hold of `name`, innermost first: holds of several roots can have one name.
+    /// Every hold of `name`, innermost first: holds of several roots can have the same name.
     pub fn all_of(&self, name: &LockName) -> impl Iterator<Item = &InheritedHold> {
         self.0.iter().rev().filter(move |(held, _)| held == name).map(|(_, inherited_hold)| inherited_hold)
     }
 
-    /// One more hold.
+    /// Adds a hold.
     pub fn push(&mut self, name: LockName, hold: &Hold) {
         let pulse = hold.pulse.map(|pulse| pulse.number);
         self.0.push((name, InheritedHold { lock_id: hold.lock_id.clone(), token: hold.token, pulse }));
     }
 
-    /// Name and inherited hold of each.
+    /// The name and the inherited hold of each entry.
     pub fn iter(&self) -> impl Iterator<Item = (&LockName, &InheritedHold)> {
         self.0.iter().map(|(name, inherited_hold)| (name, inherited_hold))
     }

@@ -1,8 +1,9 @@
-//! The pure part of lokt: what a hold is, how it is written down, and who gets it.
+//! The pure part of lokt: what a hold is, how it is stored, and who gets it.
 //!
-//! Nothing here opens a file, reads a clock or asks about a process; whatever was learnt outside comes in as [`decide::Facts`],
-//! and what should happen goes out as a [`decide::Decision`]. The same [`decide::decide`] runs in the commands, in the property
-//! tests and in the model checker, so what was proven is what runs.
+//! Nothing here opens a file, reads a clock or inspects a process. What the caller has learnt comes
+//! in as [`decide::Facts`], and the outcome goes out as a [`decide::Decision`]. The commands, the
+//! property tests and the model checker run the same [`decide::decide`], so the code that was
+//! checked is the code that runs.
 //!
 //! | module | one idea |
 //! | --- | --- |
@@ -13,20 +14,20 @@
 //! | [`liveness`] | what the evidence says about a process |
 //! | [`decide`] | the one decision |
 //! | [`denial`] | why something was refused |
-//! | [`audit`] | what happened, as a line |
+//! | [`audit`] | events, as lines of the log |
 //! | [`checkup`] | findings of a doctor |
 //! | [`counter`] | tokens that never repeat |
 //! | [`proc`] | what Linux writes about processes, mounts and locks |
 //! | [`git`] | what git writes about where a repository is |
-//! | [`pulse`] | who waits and who holds, as a file's content |
+//! | [`pulse`] | waiters and holders, as a file's content |
 //! | [`engine`] | keys, revisions and sessions of a remote engine |
 //! | [`swap`] | named locks as changes of such keys |
-//! | [`mod@line`] | in which order, and who waits for whom |
-//! | [`inherited_holds`] | what a process holds, for those it starts |
-//! | [`guard`] | what a guard does next |
+//! | [`mod@line`] | the queue: its order, and who waits for whom |
+//! | [`inherited_holds`] | the holds of a process, for its children |
+//! | [`guard`] | the state machine of a guard |
 //! | [`ledger`] | events, claims and the chain over them |
 //! | [`lease`] | worktree leases: their records, chain and time |
-//! | [`snapshot`] | whole trees: their files, lineage and what may go |
+//! | [`snapshot`] | whole trees: their files, their lineage and which may be deleted |
 //! | [`duration`] | durations as people type and read them |
 #![no_std]
 

@@ -1,47 +1,51 @@
-//! The line of a name: who waits, in which order, and whom each of them waits for.
+//! The queue of a name: its waiters, their order, and whom each of them waits for.
 //!
-//! A waiter waits for exactly one other process: the last one ahead of it that counts, or the holder if there is none. So a release wakes
-//! one process, not all of them. Waiters that can't take what is offered to them are passed over; they keep their tickets and are
-//! first again when they can.
+//! A waiter waits for exactly one other process: the last one ahead of it that counts, or the
+//! holder if there is none. So a release wakes one process, not all of them. Waiters that can't
+//! take an offered lock are skipped; they keep their tickets and are first again when they can.
 
-/// A head that was offered a free lock this long ago and didn't take it is passed over.
+/// Maximum time in milliseconds for the head of the queue to take a free lock that it was offered.
+/// After that it is skipped.
 pub const OFFER_MS_MAX: u64 = 2_000;
 
-/// A living waiter, as it was found.
+/// A live waiter, as it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
-    /// Its place: who has the lower number was first.
+    /// Its position: a lower number comes first.
     pub number: u64,
-    /// It is known to be unable to take anything now: stopped by a signal or a debugger.
+    /// True if it is known to be unable to take anything now: suspended by a signal or a debugger.
     pub stopped: bool,
-    /// The monotonic clock when somebody found the lock free for it.
+    /// The monotonic clock when a process found the lock free for it.
     pub offered_ms: Option<u64>,
 }
 
 impl Ticket {
-    /// Does it make others wait? Not while it is stopped or leaves a free lock alone.
+    /// Reports whether it makes others wait: not while it is suspended or ignores a free lock.
     pub fn counts(&self, now_ms: u64) -> bool {
         let ignores_offer = self.offered_ms.is_some_and(|at| now_ms.saturating_sub(at) > OFFER_MS_MAX);
         !self.stopped && !ignores_offer
     }
 
-    /// Should whoever finds the lock free note it down for this waiter? Once; a note from the future was made by another clock.
+    /// Reports whether the lock must be offered to this waiter: once. An offer from the future was
+    /// made by another clock.
     fn wants_offer(&self, now_ms: u64) -> bool {
         self.offered_ms.is_none_or(|at| at > now_ms)
     }
 }
 
-/// Those ahead of ticket `mine` that count, in the order of `tickets`, which is that of their numbers. Whoever has no ticket has everybody ahead.
+/// Returns the tickets ahead of `mine` that count, in the order of `tickets`, which is that of
+/// their numbers. A caller without a ticket is behind all of them.
 pub fn ahead(tickets: &[Ticket], mine: Option<u64>, now_ms: u64) -> impl DoubleEndedIterator<Item = &Ticket> {
     tickets.iter().filter(move |ticket| mine.is_none_or(|mine| ticket.number < mine) && ticket.counts(now_ms))
 }
 
-/// Whom ticket `mine` waits for; `None` if it is the head, which waits for the holder.
+/// Returns the ticket that `mine` waits for; `None` if it is the head, which waits for the holder.
 pub fn predecessor(tickets: &[Ticket], mine: u64, now_ms: u64) -> Option<Ticket> {
     ahead(tickets, Some(mine), now_ms).next_back().copied()
 }
 
-/// The waiter that must be told that the lock is free, if it wasn't yet: the first that counts.
+/// Returns the waiter to which the free lock must be offered, if it wasn't yet: the first that
+/// counts.
 pub fn to_offer(tickets: &[Ticket], mine: Option<u64>, now_ms: u64) -> Option<u64> {
     let head = ahead(tickets, mine, now_ms).next()?;
     head.wants_offer(now_ms).then_some(head.number)

@@ -1,8 +1,9 @@
-//! What the evidence says about the process behind a hold.
+//! The verdict about the process behind a hold, from the evidence.
 //!
-//! Two independent pieces count: the pulse (a file that the guard and its command keep locked) and the recorded processes (pid with
-//! start time). A hold is *gone* only when both say so. Whatever can't be asked from here counts as alive: wrongly waiting costs time,
-//! wrongly entering costs data.
+//! Two independent pieces of evidence count: the pulse (a file that the guard and its command keep
+//! locked) and the recorded processes (pid with start time). A hold is *gone* only if both say so.
+//! Anything that can't be checked from here counts as alive: waiting wrongly costs time, entering
+//! wrongly costs data.
 
 use crate::hold::{Hold, Identity};
 
@@ -15,12 +16,12 @@ pub enum Liveness {
     Orphan,
     /// Proven gone.
     Gone,
-    /// It can't be told from here, or there is no process to ask about.
+    /// It isn't known here, or there is no process to check.
     Unknown,
 }
 
 impl Liveness {
-    /// As in JSON.
+    /// The value in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Alive => "alive",
@@ -31,33 +32,33 @@ impl Liveness {
     }
 }
 
-/// What was found out about one recorded process.
+/// The evidence about one recorded process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Process {
     /// That pid runs and, where a start time is recorded, started then.
     Alive,
     /// No such pid, another start time, or a zombie.
     Dead,
-    /// It lives in a pid namespace that can't be seen from here.
+    /// It lives in a pid namespace that isn't visible from here.
     Unseen,
 }
 
-/// What was found out about the recorded pulse.
+/// The evidence about the recorded pulse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PulseClue {
-    /// None is recorded.
+    /// No pulse is recorded.
     None,
     /// The file is missing or isn't the recorded one (another overlay, another mount).
     Misfit,
-    /// It is there, but can't be looked at.
+    /// It exists, but can't be checked.
     Unreadable,
-    /// Somebody keeps it locked.
+    /// A process keeps it locked.
     Locked,
-    /// Nobody does.
+    /// No process keeps it locked.
     Free,
 }
 
-/// All that was found out.
+/// All evidence about a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clues {
     /// The pulse.
@@ -73,27 +74,29 @@ pub struct Clues {
 const LOCAL_FILE_SYSTEMS: [u64; 9] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0xf2f5_2010, 0x2fc1_2fc1, 0xca45_1a4e, 0x8584_58f6];
 
-/// Is this the magic number of a file system that only one kernel writes to?
+/// Reports whether this is the magic number of a file system that only one kernel writes to.
 pub fn is_local(fs: Option<u64>) -> bool {
     fs.is_some_and(|magic| LOCAL_FILE_SYSTEMS.contains(&magic))
 }
 
-/// Weighs the evidence about the process part of `hold`. Pids of another namespace than ours prove nothing.
+/// Weighs the evidence about the process part of `hold`. Pids of another namespace prove nothing.
 pub fn weigh(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
     weigh_in_place(hold, me, if pids_compare(hold, me) { clues } else { clues.without_pids() })
 }
 
-/// The same, for evidence about processes that were looked for in the pid namespace of the hold.
+/// Like `weigh`, for processes that were looked up in the pid namespace of the hold.
 pub fn weigh_in_place(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
     let same_host = hold.host == me.host;
     match &hold.boot_id {
-        // Old records name no boot: the host name is all there is. A pulse that beats, or may, is somebody's all the same.
+        // Old records name no boot, only the host. A pulse that is locked, or may be, counts
+        // anyway.
         None if same_host && matches!(clues.pulse, PulseClue::Locked | PulseClue::Unreadable) => by_pulse(clues),
         None if same_host => by_pid(clues.holder, clues.command),
         None => Liveness::Unknown,
         Some(_) if hold.boot_id == me.boot_id => by_pulse(clues),
-        // Another boot of this machine, on a disk that only this machine writes to. Containers can have a boot id of their own, made up
-        // at their start; they have a pid namespace of their own too.
+        // Another boot of this machine, on a disk that only this machine writes to. Containers can
+        // have a boot id of their own, made up when they start; they have a pid namespace of their
+        // own, too.
         Some(_) if same_host && me.boot_id.is_some() && is_local(hold.fs) && is_local(me.fs) && same_pids(hold, me) => {
             Liveness::Gone
         }
@@ -101,18 +104,20 @@ pub fn weigh_in_place(hold: &Hold, me: &Identity, clues: Clues) -> Liveness {
     }
 }
 
-/// Do pids mean the same to the hold and to `me`? The first namespace has the same number on every boot.
+/// Reports whether pids mean the same to the hold and to `me`. The initial namespace has the same
+/// number on every boot.
 fn same_pids(hold: &Hold, me: &Identity) -> bool {
     hold.pid_ns.is_some() && hold.pid_ns == me.pid_ns
 }
 
-/// Do the pids in `hold` mean the same processes here? Only inside one pid namespace; old records name none.
+/// Reports whether the pids in `hold` mean the same processes here: only inside one pid namespace.
+/// Old records name none.
 fn pids_compare(hold: &Hold, me: &Identity) -> bool {
     same_pids(hold, me) || (hold.boot_id.is_none() && hold.pid_ns.is_none())
 }
 
 impl Clues {
-    /// The same, without what was learnt by pid.
+    /// Returns the evidence without what was learnt by pid.
     fn without_pids(self) -> Self {
         Self { holder: Process::Unseen, command: self.command.map(|_| Process::Unseen), ..self }
     }

@@ -1,14 +1,17 @@
-//! Which strings may name a lock.
+//! Lock names, and the rules for them.
 //!
-//! A name becomes a file name, so it is checked once, before the first file is touched, and travels as a [`LockName`] from then on.
+//! A name becomes a file name, so it is checked once, before the first file is touched, and from
+//! then on passed as a [`LockName`].
 
 use alloc::string::String;
 use core::fmt;
 
-/// The longest name: with `.json` and a temp suffix it still fits the 255 bytes that file systems allow.
+/// Maximum length of a name in bytes: with `.json` and a temp suffix it still fits the 255 bytes
+/// that file systems allow.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// A checked lock name: `[A-Za-z0-9._-]+`, no `..` inside, not `.`, not starting with `-`, at most 200 bytes.
+/// A checked lock name: `[A-Za-z0-9._-]+`, no `..` inside, not `.`, not starting with `-`, at most
+/// 200 bytes.
 ///
 /// ```
 /// use lokt_core::name::LockName;
@@ -19,7 +22,7 @@ pub const NAME_BYTES_MAX: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName(String);
 
-/// What is wrong with a name.
+/// The problem with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadName {
@@ -64,7 +67,7 @@ impl LockName {
     /// Checks `text`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with it.
     pub fn new(text: &str) -> Result<Self, BadName> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
         match text {
@@ -78,7 +81,7 @@ impl LockName {
         }
     }
 
-    /// The name of a record file, `<name>.json`; `None` for files that are no records.
+    /// Returns the lock name of a record file, `<name>.json`; `None` for files that aren't records.
     pub fn from_file_name(file: &str) -> Option<Self> {
         Self::new(file.strip_suffix(".json")?).ok()
     }

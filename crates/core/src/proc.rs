@@ -1,58 +1,63 @@
-//! What Linux writes about itself as text, under `/proc` and in `/etc/passwd`. Whoever reads it is `sys` in the library; what it says is
-//! here.
+//! Parsing of the text that Linux writes about itself, under `/proc` and in `/etc/passwd`. The
+//! library's `sys` module reads it.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What the kernel says about a process.
+/// The kernel's report about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// `R`, `S`, `D`, `T`, `Z`, …; `?` if it runs in a way that can't be told.
+    /// `R`, `S`, `D`, `T`, `Z`, …; `?` if it runs in an unknown state.
     pub state: char,
-    /// Start time in clock ticks since boot; 0 if it can't be told from here.
+    /// Start time in clock ticks since boot; 0 if it isn't known here.
     pub start: i64,
 }
 
 impl ProcessStat {
-    /// May this be the process that started at `start`? What isn't known on either side speaks against nothing.
+    /// Reports whether this may be the process that started at `start`. A time that is unknown on
+    /// either side rules nothing out.
     pub fn may_be(self, start: i64) -> bool {
         start == 0 || self.start == 0 || start == self.start
     }
 
-    /// A zombie has ended; only its parent hasn't looked yet.
+    /// Reports whether the process has ended. A zombie has; only its parent hasn't noticed yet.
     pub fn has_ended(self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
-    /// Stopped by a signal or a debugger.
+    /// Reports whether the process is suspended by a signal or a debugger.
     pub fn is_stopped(self) -> bool {
         matches!(self.state, 'T' | 't')
     }
 }
 
-/// The text of `/proc/<pid>/stat`. State, number of threads and start time are the 3rd, 20th and 22nd fields; the 2nd is the command in
-/// parentheses and may contain anything.
+/// Parses the text of `/proc/<pid>/stat`. State, number of threads and start time are the 3rd, 20th
+/// and 22nd fields; the 2nd is the command in parentheses and may contain anything.
 pub fn parse_stat(stat: &str) -> Option<ProcessStat> {
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let threads: i64 = fields.nth(16)?.parse().ok()?;
     let start = fields.nth(1)?.parse().ok()?;
-    // A first thread that ended before the others is shown as a zombie; its process runs on.
+    // If the first thread ended before the others, the state is that of a zombie, but the process
+    // still runs.
     let state = if state == 'Z' && threads > 1 { '?' } else { state };
     Some(ProcessStat { state, start })
 }
 
-/// The start time in the text of `/proc/<pid>/stat`. Neither allocates nor panics, so it can be asked between `fork` and `exec`.
+/// Returns the start time in the text of `/proc/<pid>/stat`. Neither allocates nor panics, so it
+/// can be called between `fork` and `exec`.
 pub fn start_in(stat: &[u8]) -> Option<i64> {
     let after = stat.get(stat.iter().rposition(|byte| *byte == b')')? + 1..)?;
     core::str::from_utf8(after).ok()?.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Can the process with this `/proc/<pid>/status` have the pid `pid` in a namespace? `NSpid:` has its pid in each namespace that it is
-/// seen from, its own last. Whoever lives `there` has only that one; whoever doesn't may live below. Where it lives may not be known.
+/// Reports whether the process with this `/proc/<pid>/status` can have the pid `pid` in a
+/// namespace. `NSpid:` lists its pid in each namespace from which it is visible, its own last. If
+/// the process lives in that namespace (`there`), only its own pid counts; if not, it may live
+/// below, and only the others count. `None`: it isn't known where it lives.
 pub fn may_have_pid(status: &str, pid: i64, there: Option<bool>) -> bool {
     let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     let pids: Vec<i64> = pids.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
@@ -64,7 +69,7 @@ pub fn may_have_pid(status: &str, pid: i64, there: Option<bool>) -> bool {
     }
 }
 
-/// Does the process with this `/proc/<pid>/status` ignore signal `number`?
+/// Reports whether the process with this `/proc/<pid>/status` ignores signal `number`.
 pub fn ignores_signal(status: &str, number: i32) -> bool {
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
     mask.is_some_and(|mask| (1..=64).contains(&number) && mask >> (number - 1) & 1 == 1)
@@ -78,11 +83,11 @@ pub fn namespace_in(link: &str, kind: &str) -> Option<u64> {
 /// A line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mount {
-    /// What is mounted there, as `ext4` or `fuse.sshfs`.
+    /// Type of the file system, such as `ext4` or `fuse.sshfs`.
     pub kind: String,
-    /// What is mounted.
+    /// The mounted source.
     pub source: String,
-    /// Where.
+    /// The mount point.
     pub point: String,
     /// The options of the file system.
     pub options: String,
@@ -93,7 +98,8 @@ pub fn mount_in(table: &str, id: u64) -> Option<Mount> {
     table.lines().find_map(|line| mount_on(line, id))
 }
 
-/// What a line like `43 27 0:39 / /mnt rw shared:1 - fuse.sshfs host:/dir rw,user_id=0` says, if it is about mount `id`.
+/// Parses a line like `43 27 0:39 / /mnt rw shared:1 - fuse.sshfs host:/dir rw,user_id=0`, if it is
+/// about mount `id`.
 fn mount_on(line: &str, id: u64) -> Option<Mount> {
     let (mount, system) = line.split_once(" - ")?;
     if mount.split(' ').next()?.parse() != Ok(id) {
@@ -105,23 +111,26 @@ fn mount_on(line: &str, id: u64) -> Option<Mount> {
     Some(Mount { kind, source, point, options })
 }
 
-/// The kernel writes blanks and backslashes as three octal digits.
+/// Decodes blanks and backslashes, which the kernel writes as three octal digits.
 fn unescaped(word: &str) -> String {
     let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     codes.iter().fold(word.to_owned(), |word, (code, plain)| word.replace(code, plain))
 }
 
-/// Does the `/proc` in this table of mounts hide processes (`hidepid`)? It may show some, the first one too, and not others. The one that
-/// was mounted last is the one that is seen.
+/// Reports whether the `/proc` in this table of mounts hides processes (`hidepid`). It may show
+/// some, including the first one, and hide others. The one that was mounted last is the visible
+/// one.
 pub fn hides_processes(mounts: &str) -> bool {
     let is_proc = |line: &&str| line.split(' ').nth(4) == Some("/proc");
     let options = |line: &str| line.rsplit(' ').next().is_some_and(|options| options.contains("hidepid="));
     mounts.lines().rfind(is_proc).is_none_or(options)
 }
 
-/// Who holds a `flock` on inode `ino` of the device with these major and minor numbers, by the text of `/proc/locks`?
+/// Returns the process that holds a `flock` on inode `ino` of the device with these major and minor
+/// numbers, according to the text of `/proc/locks`.
 ///
-/// Btrfs shows another device there than `stat` does, so where none fits, the inode alone decides if only one process has it locked.
+/// Btrfs shows another device there than `stat` does. So if no device matches, the inode alone
+/// decides, provided that only one process has it locked.
 pub fn flock_holder(table: &str, (major, minor): (u32, u32), ino: u64) -> Option<i64> {
     let device = format!("{major:02x}:{minor:02x}");
     let holders = || table.lines().filter_map(|line| flock_in(line, ino));
@@ -133,7 +142,8 @@ pub fn flock_holder(table: &str, (major, minor): (u32, u32), ino: u64) -> Option
     all.next().is_none().then_some(pid)
 }
 
-/// The pid and the device in a line like `3: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF` about `ino`. Waiters have `->` before the kind.
+/// Returns the pid and the device in a line like `3: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`
+/// about `ino`. Waiters have `->` before the kind.
 fn flock_in(line: &str, ino: u64) -> Option<(i64, &str)> {
     let mut words = line.split_ascii_whitespace().skip(1);
     if words.next()? != "FLOCK" {
@@ -144,24 +154,25 @@ fn flock_in(line: &str, ino: u64) -> Option<(i64, &str)> {
     (inode.parse::<u64>().ok()? == ino && pid > 0).then_some((pid, device))
 }
 
-/// Does the descriptor with this `/proc/<pid>/fdinfo/<n>` share a `flock`? Whoever waits for one has the file open too; only what shares the
-/// lock has it listed.
+/// Reports whether the descriptor with this `/proc/<pid>/fdinfo/<n>` shares a `flock`. A waiter has
+/// the file open, too; only a descriptor that shares the lock lists it.
 pub fn shares_flock(fdinfo: &str) -> bool {
     fdinfo.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK"))
 }
 
-/// What a process calls itself, by the bytes of `/proc/<pid>/comm`.
+/// Returns the name that a process has given itself, from the bytes of `/proc/<pid>/comm`.
 pub fn command_name(comm: &[u8]) -> String {
     String::from_utf8_lossy(comm).trim_end().to_owned()
 }
 
-/// The id of this boot, by the bytes of `/proc/sys/kernel/random/boot_id`; `None` if there is none in them.
+/// Returns the id of this boot, from the bytes of `/proc/sys/kernel/random/boot_id`; `None` if they
+/// contain none.
 pub fn boot_id(bytes: &[u8]) -> Option<String> {
     let id = core::str::from_utf8(bytes).ok()?.trim();
     (!id.is_empty()).then(|| id.to_owned())
 }
 
-/// The login name of a user, by the text of a passwd file.
+/// Returns the login name of a user, from the text of a passwd file.
 pub fn user_name(passwd: &str, uid: u32) -> Option<String> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');

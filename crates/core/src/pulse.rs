@@ -1,7 +1,8 @@
-//! A pulse: the small file by which a process that waits or holds is known to others.
+//! A pulse: the small file by which other processes recognize a waiter or a holder.
 //!
-//! Its *lock* says that somebody lives, its *content* says who, and its *place* says what for: in the directory of a line it is a ticket,
-//! among the holders' it is named by the record of a hold. Being granted a lock is one rename from the first to the second.
+//! Its *lock* says that a process lives, its *content* says which one, and its *place* says what
+//! for. In the directory of a queue it is a ticket; in that of the holders, the record of a hold
+//! names it. A grant is one rename from the first to the second.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -28,9 +29,9 @@ pub struct Pulse {
     /// The name that is waited for or held.
     #[serde(default)]
     pub name: String,
-    /// Who.
+    /// The owner.
     pub owner: String,
-    /// Which agent.
+    /// The agent of the owner.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent_id: String,
     /// The process that waits or guards.
@@ -38,15 +39,15 @@ pub struct Pulse {
     /// The guarded command, once it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<ProcessRef>,
-    /// The pid namespace of both.
+    /// The pid namespace of both processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_ns: Option<u64>,
-    /// Since when, RFC 3339.
+    /// Start time, RFC 3339.
     pub since: String,
-    /// Why, in its own words.
+    /// The reason, in the words of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it holds already: `name=lock_id,…`.
+    /// The holds that it already has: `name=lock_id,…`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub holds: String,
     /// Monotonic clock when the lock was found free for it; see [`crate::line`].
@@ -54,7 +55,8 @@ pub struct Pulse {
     pub offered_ms: Option<u64>,
 }
 
-/// What comes and goes fits into so many bytes: `command` and `offered_ms` with the longest numbers there are.
+/// Space in bytes for the members that change: `command` and `offered_ms` with the longest possible
+/// numbers.
 const CHANGING_BYTES: usize = 160;
 
 impl Pulse {
@@ -63,7 +65,8 @@ impl Pulse {
         serde_json::from_slice(bytes).ok().filter(|pulse: &Self| pulse.version == 1)
     }
 
-    /// The content of a pulse file. It is rewritten in place, so whatever a pulse says about command and offer, it is as long as before.
+    /// Returns the content of a pulse file. The file is rewritten in place, so its length doesn't
+    /// depend on command and offer.
     pub fn encode(&self) -> Vec<u8> {
         let json = |pulse: &Self| serde_json::to_vec(pulse).expect("a pulse has only strings and numbers");
         let mut bytes = json(self);
@@ -74,27 +77,27 @@ impl Pulse {
     }
 }
 
-/// How a pulse that names a command says so, up to the command's pid.
+/// The text of a pulse before its command's pid.
 const COMMAND_BEGINS: &[u8] = b"\"command\":{\"pid\":";
-/// What is between its pid and its start time.
+/// The text between the command's pid and its start time.
 const COMMAND_GOES_ON: &[u8] = b",\"start\":";
-/// The digits of the greatest number.
+/// Number of digits of the greatest number.
 const DIGITS_MAX: usize = 20;
 
-/// The content of a pulse file with a gap for the command. Filling the gap neither allocates nor panics, so it can be done between
-/// `fork` and `exec`.
+/// The content of a pulse file with a gap for the command. Filling the gap neither allocates nor
+/// panics, so it can be done between `fork` and `exec`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stencil {
-    /// As long as the file. What is before the gap stays.
+    /// The content, as long as the file. The bytes before the gap stay.
     bytes: Vec<u8>,
-    /// Where the command's pid begins.
+    /// Offset of the command's pid.
     gap: usize,
-    /// What follows the command's start time.
+    /// The text after the command's start time.
     rest: Vec<u8>,
 }
 
 impl Pulse {
-    /// The content of this pulse file for a command that is yet to be started.
+    /// The content of this pulse file for a command that hasn't been started yet.
     pub fn stencil(&self) -> Stencil {
         let (pid, start) = (0, 0);
         let mut bytes = Self { command: Some(ProcessRef { pid, start }), ..self.clone() }.encode();
@@ -109,7 +112,8 @@ impl Pulse {
 }
 
 impl Stencil {
-    /// What [`Pulse::encode`] gives for a pulse with this command. Numbers below zero, which the kernel doesn't give, become 0.
+    /// Returns the same as [`Pulse::encode`] for a pulse with this command. Negative numbers, which
+    /// the kernel doesn't use, become 0.
     pub fn fill(&mut self, command: ProcessRef) -> &[u8] {
         let (pid, start) = (Decimal::new(command.pid), Decimal::new(command.start));
         let text = pid.digits().chain(COMMAND_GOES_ON.iter().copied());
@@ -150,12 +154,12 @@ impl Decimal {
     }
 }
 
-/// What a process says about itself in its pulse, beside its identity.
+/// Facts that a process states in its pulse, beside its identity.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
-    /// Why it waits or holds.
+    /// The reason why it waits or holds.
     pub reason: Option<String>,
-    /// The holds that it has already: `name=lock_id:token:pulse,…`.
+    /// The holds that it already has: `name=lock_id:token:pulse,…`.
     pub holds: String,
 }
 
@@ -206,7 +210,7 @@ mod tests {
         let full = Pulse { owner: odd.into(), reason: Some(odd.into()), holds: "a=1:2:3".into(), ..plain.clone() };
         for pulse in [plain, last, full, pulse()] {
             let mut stencil = pulse.stencil();
-            // From the longest to the shortest: what was there before must not show.
+            // From the longest to the shortest: the previous text must not show.
             for (pid, start) in [(i64::MAX, i64::MAX), (4_194_304, 123_456_789), (10, 0), (1, 9)] {
                 let command = ProcessRef { pid, start };
                 let filled = stencil.fill(command).to_vec();

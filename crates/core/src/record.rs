@@ -1,8 +1,9 @@
 //! A hold as bytes on disk, and back.
 //!
-//! The record is JSON, version 1, shared with other programs: its first eleven members are theirs too, in this order; ours follow and
-//! are ignored by them. What we don't know survives a rewrite. Readers accept members in any case and order, `null` for absent, and
-//! times with any offset, as those programs do.
+//! The record is JSON, version 1, shared with other programs. Its first eleven members are theirs,
+//! too, in this order; ours follow, and other programs ignore them. Unknown members survive a
+//! rewrite. Like those programs, readers accept members in any case and order, `null` for absent,
+//! and times with any offset.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -19,21 +20,21 @@ use serde_json::{Number, Value};
 use crate::hold::{Fence, Hold, LockId, Part, Parts, PulseRef, RECORD_VERSION, lease_of};
 use crate::time::{parse_wall, show_wall};
 
-/// No record is longer than this, read or written.
+/// Maximum length of a record in bytes, read or written.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// What bytes turned out to be.
+/// The result of parsing a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
     /// A hold.
     Hold(Box<Hold>),
     /// A record of a later version, which this program must leave alone.
     Newer(i64),
-    /// Not a record; the text says why.
+    /// Not a valid record; the text says why.
     Corrupt(String),
 }
 
-/// Reads the bytes of a record file.
+/// Parses the bytes of a record file.
 pub fn parse(bytes: &[u8]) -> Parsed {
     match serde_json::from_slice::<Record>(bytes) {
         Ok(Record(hold)) if hold.version <= RECORD_VERSION => Parsed::Hold(Box::new(hold)),
@@ -53,7 +54,7 @@ pub fn encode(hold: &Hold) -> Vec<u8> {
     bytes
 }
 
-/// The version of something that is an object, whatever else it is.
+/// The version of an object, whatever its other members are.
 struct VersionOnly(i64);
 
 impl<'de> Deserialize<'de> for VersionOnly {
@@ -84,7 +85,7 @@ impl<'de> Visitor<'de> for VersionVisitor {
     }
 }
 
-/// Its whole part; the nearest number there is for what is beyond all numbers.
+/// Returns the whole part, limited to the range of `i64`.
 fn whole(number: &Number) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "that is what it is for, and it stops at the last number")]
     let rounded = || number.as_f64().map_or(0, |number| number as i64);
@@ -101,8 +102,8 @@ impl<'de> Deserialize<'de> for Record {
 
 struct RecordVisitor;
 
-/// A member's name: one that this program knows, in any case, or another. Known names are not copied, because a look at ten thousand
-/// records reads two hundred thousand of them.
+/// A member's name: one that this program knows, in any case, or another one. Known names are not
+/// copied, because reading ten thousand records reads two hundred thousand names.
 enum Member {
     Known(&'static str),
     Other(String),
@@ -187,7 +188,8 @@ impl<'de> Visitor<'de> for RecordVisitor {
                 "acquired_ts" => (acquired_text, hold.acquired) = wall(&mut map, "acquired_ts")?,
                 "ttl_sec" => hold.ttl_sec = or_default(map.next_value()?),
                 "expires_at" => (expires_text, hold.expires_at) = wall(&mut map, "expires_at")?,
-                // A number that can't be one of our tokens is another program's; it doesn't make its hold less of one.
+                // A number that can't be one of our tokens is another program's; its hold still
+                // counts.
                 "fencing_token" => hold.token = map.next_value::<Value>()?.as_u64().and_then(Fence::new),
                 "parts" => parts = map.next_value()?,
                 "pulse" => hold.pulse = map.next_value::<Option<PulseText>>()?.map(Into::into),
@@ -230,7 +232,7 @@ fn is_written_for(text: &str, acquired: &str, expires: &str) -> bool {
     text.strip_prefix(acquired).and_then(|rest| rest.strip_prefix(' ')) == Some(expires)
 }
 
-/// What `parts.for` says when the parts belong to these top-level times.
+/// The value of `parts.for` if the parts belong to these top-level times.
 fn written_for(acquired: &str, expires: &str) -> String {
     format!("{acquired} {}", if expires.is_empty() { "-" } else { expires })
 }

@@ -1,19 +1,21 @@
-//! What a snapshot is called: when it was begun, and eight digits that tell it from others of the same millisecond.
+//! Snapshot ids: the time at which a snapshot began, and eight digits that distinguish it from
+//! others of the same millisecond.
 //!
-//! An id becomes a file name, so it is checked once, and travels as a [`SnapshotId`] from then on.
+//! An id becomes a file name, so it is checked once, and from then on passed as a [`SnapshotId`].
 
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-/// The digits of the time: enough until the year 2286.
+/// Number of digits of the time: enough until the year 2286.
 const TIME_DIGITS: usize = 13;
-/// The digits that are random.
+/// Number of random digits.
 const RANDOM_DIGITS: usize = 8;
-/// The last time that has so many digits.
+/// Maximum time in milliseconds that has this many digits.
 const TIME_MS_MAX: u64 = 9_999_999_999_999;
 
-/// An id: 13 digits, which are the milliseconds since 1970, `-`, and 8 hexadecimal digits. Sorted by name they are sorted by time.
+/// An id: 13 digits, which are the milliseconds since 1970, `-`, and 8 hexadecimal digits. Sorting
+/// ids by name sorts them by time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SnapshotId(String);
 
@@ -23,7 +25,7 @@ impl SnapshotId {
         Self(format!("{:013}-{random:08x}", unix_ms.min(TIME_MS_MAX)))
     }
 
-    /// What is an id, written as ids are.
+    /// Parses an id; `None` if it isn't written exactly as ids are.
     pub fn parse(text: &str) -> Option<Self> {
         let (time, random) = text.split_once('-')?;
         let is_time = time.len() == TIME_DIGITS && time.bytes().all(|byte| byte.is_ascii_digit());
@@ -32,12 +34,12 @@ impl SnapshotId {
         (is_time && is_random).then(|| Self(text.into()))
     }
 
-    /// As written.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// When it was begun, in milliseconds since 1970, by the clock of its maker.
+    /// Returns when the snapshot began, in milliseconds since 1970, by its creator's clock.
     pub fn created_ms(&self) -> u64 {
         self.0.as_bytes()[..TIME_DIGITS].iter().fold(0, |ms, digit| ms * 10 + u64::from(digit - b'0'))
     }

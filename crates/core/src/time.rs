@@ -1,8 +1,9 @@
 //! Moments, and how much of a lease is left.
 //!
-//! On the same boot the kernel's boot clocks decide, so that setting the wall clock neither ends a live hold nor keeps a dead one:
-//! `CLOCK_MONOTONIC` for a process part (its process couldn't run during suspend either), `CLOCK_BOOTTIME` for an owner part.
-//! Everywhere else (another machine, another boot, a record edited by hand or by another program) only the wall clock is left:
+//! On the same boot the kernel's boot clocks decide, so that setting the wall clock neither ends a
+//! live hold nor keeps a dead one: `CLOCK_MONOTONIC` for a process part (its process couldn't run
+//! during suspend either), `CLOCK_BOOTTIME` for an owner part. Everywhere else (another machine,
+//! another boot, a record edited by hand or by another program) only the wall clock is left:
 //! `expires_at`, or `acquired_ts + ttl_sec` where an old record has none.
 
 use alloc::string::{String, ToString};
@@ -18,36 +19,36 @@ pub struct Moment {
     pub wall: Timestamp,
     /// `CLOCK_MONOTONIC`: stops while the machine sleeps.
     pub monotonic_ms: u64,
-    /// `CLOCK_BOOTTIME`: goes on while the machine sleeps.
+    /// `CLOCK_BOOTTIME`: continues while the machine sleeps.
     pub boottime_ms: u64,
 }
 
-/// How a part's lease stands.
+/// The state of a part's lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     /// There is no such part.
     Absent,
-    /// It has no end.
+    /// It never expires.
     Endless,
-    /// It ends in so many milliseconds.
+    /// It expires in this many milliseconds.
     Left(u64),
-    /// It ended so many milliseconds ago.
+    /// It expired this many milliseconds ago.
     Over(u64),
 }
 
 impl Lease {
-    /// Present and not over.
+    /// Reports whether the lease is present and not expired.
     pub fn runs(self) -> bool {
         matches!(self, Self::Endless | Self::Left(_))
     }
 }
 
-/// How the leases of a hold's parts stand at one moment.
+/// The state of the leases of a hold's parts at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed {
-    /// The process part's.
+    /// The lease of the process part.
     pub process: Lease,
-    /// The owner part's.
+    /// The lease of the owner part.
     pub owner: Lease,
 }
 
@@ -55,7 +56,7 @@ impl Elapsed {
     /// Nothing is held.
     pub const NOTHING: Self = Self { process: Lease::Absent, owner: Lease::Absent };
 
-    /// Judges both parts of `hold` at `now`, as seen by `me`.
+    /// Evaluates both parts of `hold` at `now`, as seen by `me`.
     pub fn of(hold: &Hold, now: &Moment, me: &Identity) -> Self {
         Self { process: lease(hold, PartKind::Process, now, me), owner: lease(hold, PartKind::Owner, now, me) }
     }
@@ -68,12 +69,13 @@ impl Elapsed {
         }
     }
 
-    /// Every part that is there is over.
+    /// Reports whether every part that is present has expired.
     pub fn is_expired(self) -> bool {
         !self.process.runs() && !self.owner.runs()
     }
 
-    /// Milliseconds until the last part ends: `None` without an end, 0 when it is over.
+    /// Returns the milliseconds until the last part expires: `None` if it never does, 0 if it
+    /// already has.
     pub fn left_ms(self) -> Option<u64> {
         let left = |lease| match lease {
             Lease::Endless => None,
@@ -112,7 +114,7 @@ fn lease(hold: &Hold, kind: PartKind, now: &Moment, me: &Identity) -> Lease {
     }
 }
 
-/// May the boot clock readings in `hold` be compared with ours?
+/// Reports whether the boot clock readings in `hold` can be compared with ours.
 pub fn same_clocks(hold: &Hold, me: &Identity) -> bool {
     me.boot_clocks && hold.boot_id.is_some() && hold.boot_id == me.boot_id
 }
@@ -121,7 +123,8 @@ fn remaining(ttl_ms: u64, elapsed_ms: u64) -> Lease {
     if elapsed_ms > ttl_ms { Lease::Over(elapsed_ms - ttl_ms) } else { Lease::Left(ttl_ms - elapsed_ms) }
 }
 
-/// The end of the whole record by the wall clock; `expires_at` wins over arithmetic.
+/// Returns the lease of the whole record by the wall clock; `expires_at` takes precedence over
+/// arithmetic.
 fn top_level_lease(hold: &Hold, now: &Moment) -> Lease {
     match (hold.expires_at, u64::try_from(hold.ttl_sec)) {
         (Some(end), _) => wall_lease(end, now),
@@ -147,20 +150,21 @@ pub fn millis_between(from: Timestamp, to: Timestamp) -> i64 {
     to.as_millisecond().saturating_sub(from.as_millisecond())
 }
 
-/// `at` + `secs`, or the end of time.
+/// Returns `at` + `secs`, at most the last representable time.
 pub fn plus_seconds(at: Timestamp, secs: u64) -> Timestamp {
     let secs = i64::try_from(secs).unwrap_or(i64::MAX);
     at.checked_add(SignedDuration::from_secs(secs)).unwrap_or(Timestamp::MAX)
 }
 
-/// `at` + `ms`, or the end of time.
+/// Returns `at` + `ms`, at most the last representable time.
 pub fn plus_millis(at: Timestamp, ms: u64) -> Timestamp {
     let ms = i64::try_from(ms).unwrap_or(i64::MAX);
     at.checked_add(SignedDuration::from_millis(ms)).unwrap_or(Timestamp::MAX)
 }
 
-/// Reads an RFC 3339 time with any offset. Times that are well formed but lie beyond what can be computed with (the last hours of
-/// the year 9999, which people write for "never") become the last or first moment that can.
+/// Parses an RFC 3339 time with any offset. Well-formed times outside the representable range (the
+/// last hours of the year 9999, which people write for "never") become the last or first moment in
+/// it.
 pub fn parse_wall(text: &str) -> Option<Timestamp> {
     if let Ok(at) = text.parse() {
         return Some(at);
@@ -175,12 +179,12 @@ pub fn parse_wall(text: &str) -> Option<Timestamp> {
     }
 }
 
-/// As stored: UTC, `Z`, all digits.
+/// The stored form: UTC, `Z`, all digits.
 pub fn show_wall(at: Timestamp) -> String {
     at.to_string()
 }
 
-/// As shown in outputs: UTC, `Z`, whole seconds.
+/// The form in outputs: UTC, `Z`, whole seconds.
 pub fn show_wall_seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }

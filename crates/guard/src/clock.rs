@@ -8,12 +8,13 @@ pub enum ClockKind {
     /// `CLOCK_MONOTONIC`, which stops while the machine is suspended, as commands do: for holds.
     #[default]
     Monotonic,
-    /// `CLOCK_BOOTTIME`, which goes on: for leases that others may take when they have expired.
+    /// `CLOCK_BOOTTIME`, which keeps running: for leases that others may take when they have
+    /// expired.
     BootTime,
 }
 
 impl ClockKind {
-    /// What it shows now, in milliseconds.
+    /// Returns its current time, in milliseconds.
     pub fn now_ms(self, machine: &dyn Machine) -> u64 {
         let now = machine.now();
         match self {

@@ -1,4 +1,5 @@
-//! What a command can run under, as far as the one who runs it needs to know: a hold of a lock, or a claim on a node.
+//! Interface between a guard and what its command runs under: a hold of a lock, or a claim on a
+//! node.
 
 use std::sync::Arc;
 
@@ -8,48 +9,52 @@ use lokt_core::guard::{Ended, Outcome};
 use lokt_sys::wakeup::Wakeup;
 use lokt_sys::warnings::WithWarnings;
 
-/// Something that was granted, in the hand of the one who runs a command under it.
+/// A granted hold or claim, owned by the process that runs a command under it.
 pub trait Guardable {
-    /// What looks after it, from any thread.
+    /// Returns the handle that renews and checks it, from any thread.
     fn minded(&self) -> Arc<dyn Renewable>;
-    /// Gives it back. `ended` is how the command that ran under it ended.
+    /// Releases it. `ended` is how the command that ran under it ended.
     fn release(self: Box<Self>, ended: Option<Ended>) -> WithWarnings<Outcome>;
-    /// The same with what was lost: whatever is left of it.
+    /// Cleans up what is left of it after it was lost.
     fn leave(self: Box<Self>) {
         self.release(None);
     }
-    /// Leaves it to what the command left behind.
+    /// Leaves it to the processes that the command left behind.
     fn leave_to_heirs(&mut self) {}
-    /// Does anything that the command left behind keep it? Rings when nothing does any more.
+    /// Reports whether a process that the command left behind keeps it. If so, the wakeup rings
+    /// when none does any more.
     fn has_heirs(&self, _bell: &Wakeup) -> bool {
         false
     }
 }
 
-/// The answer of a renewal.
+/// Result of a renewal.
 pub struct Renewal {
-    /// When the renewal that counts was sent, by the clock of the lease: the new lease may have begun then.
+    /// Time at which the renewal that counts was sent, by the clock of the lease: the new lease may
+    /// have begun then.
     pub began_ms: u64,
-    /// What came of it.
+    /// Outcome of the renewal.
     pub outcome: Outcome,
 }
 
-/// The time between two checks of a record by its guard: nothing tells the holder of a file that it was replaced.
+/// Milliseconds between two checks of a record by its guard: nothing notifies the holder of a file
+/// that it was replaced.
 pub const LOOK_MS: u64 = 1_000;
 
-/// Looks after something that was granted.
+/// Renews and checks a granted hold or claim.
 pub trait Renewable: Send + Sync {
-    /// What it is called.
+    /// Returns its name.
     fn name(&self) -> &str;
-    /// Begins its lease anew.
+    /// Renews its lease.
     fn renew(&self) -> WithWarnings<Renewal>;
-    /// Is it still ours? Cheap, and in nobody's way.
+    /// Checks whether it is still ours. Cheap, and blocks nobody.
     fn look(&self) -> Outcome;
-    /// Its time was over before it could be renewed. Who has it now?
+    /// Returns the new holder of something that expired before it could be renewed.
     fn successor(&self) -> Option<Holder> {
         None
     }
-    /// May a look take its time? What hangs must not keep whoever has to stop a command in time.
+    /// Reports whether `look` may take long. A check that hangs must not block the thread that has
+    /// to stop the command in time.
     fn looks_aside(&self) -> bool {
         false
     }

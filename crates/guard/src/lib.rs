@@ -1,8 +1,10 @@
-//! Running a command under locks, under a claim or under the lease of a worktree. What to do next is decided by [`lokt_core::guard::Guard`]; this does it.
+//! Runs a command under locks, under a claim or under the lease of a worktree.
+//! [`lokt_core::guard::Guard`] decides what to do next; this crate does it.
 //!
-//! `shell` drives it: one thread sleeps on the signals of the process, and on the clock. Renewals run in threads of their own, one per renewal and only when
-//! there is one, so a busy root never keeps a signal from the command. Everything that was granted is released when the direct child has
-//! ended; the pulse, which the command inherits, keeps the lock if the guard is killed first.
+//! `shell` drives it: one thread sleeps on the signals of the process, and on the clock. Each
+//! renewal runs in a thread of its own, started when it is due, so a busy root never keeps a signal
+//! from the command. Everything that was granted is released when the direct child has ended. If
+//! the guard is killed first, the pulse, which the command inherits, keeps the lock.
 
 mod clock;
 mod guardable;

@@ -1,6 +1,6 @@
-//! Renewal beside the work that it is for, in a thread.
+//! Renewal in a thread, beside the work that it is for.
 //!
-//! When to renew and when a lease counts as lost is decided by [`lokt_core::guard::Guard`], as for a
+//! [`lokt_core::guard::Guard`] decides when to renew and when a lease counts as lost, as for a
 //! command that runs under a guard.
 
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub struct Renewer {
 }
 
 impl Renewer {
-    /// Renews `renewed` as `guard` says. Without a lease it only checks whether that is still held.
-    /// A loss is told once, with the new holder.
+    /// Renews `renewed` as `guard` says. Without a lease it only checks whether `renewed` is still
+    /// held. When that is lost, `tell` is called once, with the new holder.
     pub fn start(
         renewed: Arc<dyn Renewable>,
         guard: Guard,
@@ -32,19 +32,20 @@ impl Renewer {
         let stopper = Arc::new(Stopper::default());
         let (theirs, stop) = (Arc::clone(&renewed), Arc::clone(&stopper));
         let renew = move || keep_renewed(&*theirs, guard, &now_ms, &stop, tell);
-        // Without a thread nothing is renewed, and the lease expires for everyone to see.
+        // Without a thread nothing is renewed, and the lease visibly expires.
         let thread = Builder::new().name("lokt-renewer".into()).stack_size(256 << 10).spawn(renew).ok();
         Self { renewed, stopper, thread }
     }
 
-    /// Checks whether it is still held. A lease that has no thread is renewed, if it still can be.
+    /// Reports whether it is still held. If there is no thread, renews the lease if that is still
+    /// possible.
     pub fn is_held(&self) -> bool {
         let outcome = if self.thread.is_some() { self.renewed.look() } else { self.renewed.renew().value.outcome };
         !matches!(outcome, Outcome::Lost(_))
     }
 
-    /// Forgets the thread in a forked child, where it is the parent's. The destructors must not touch
-    /// it, or wait for what it had locked at the moment of the fork.
+    /// Forgets the thread in a forked child, where it is the parent's. The destructors must neither
+    /// touch it nor wait for locks that it held at the moment of the fork.
     pub fn forget(self) {
         std::mem::forget(self);
     }

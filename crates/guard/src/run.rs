@@ -1,4 +1,4 @@
-//! One run of a command: what it is told to do, how it ends, and what happens in between.
+//! One run of a command: its options, its end, and the notices in between.
 
 use std::fmt;
 use std::io;
@@ -9,27 +9,27 @@ use lokt_sys::wait_policy::Interrupt as _;
 
 use crate::shell::Shell;
 
-/// How to run a command.
+/// Options for running a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunOptions {
-    /// What to do about a lost lock.
+    /// Reaction to a lost lock.
     pub on_lost: OnLost,
-    /// Hold the locks until everything that the command leaves behind has ended.
+    /// Hold the locks until all processes that the command leaves behind have ended.
     pub until_all: bool,
     /// Let the command inherit the pulse, so that it keeps the lock even if the guard is killed.
     pub pass_pulse: bool,
 }
 
-/// A run that is over, with everything given back.
+/// A run that has ended, with everything released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
     /// The code to exit with.
     pub code: u8,
-    /// False: a signal came before the command was started.
+    /// False if a signal came before the command was started.
     pub started: bool,
 }
 
-/// Something went wrong when the command had been started.
+/// An error that occurred after the command had been started.
 #[derive(Debug)]
 struct AfterStart(io::Error);
 
@@ -41,12 +41,12 @@ impl fmt::Display for AfterStart {
 
 impl std::error::Error for AfterStart {}
 
-/// Had the command been started when this error of running it came up?
+/// Reports whether the command had been started when this error occurred.
 pub fn had_started(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<AfterStart>)
 }
 
-/// Drives a command that was started to its end.
+/// Drives a started command to its end.
 pub fn drive(
     shell: Shell,
     machine: Guard,
@@ -57,12 +57,13 @@ pub fn drive(
     driven.map(|code| Finished { code, started: true }).map_err(|error| io::Error::other(AfterStart(error)))
 }
 
-/// Returns the end of a run that Ctrl-C ended while the locks were being acquired: no command was there yet.
+/// Returns the end of a run that Ctrl-C ended while the locks were being acquired, before there was
+/// a command.
 pub fn interrupted(inbox: &mut SignalQueue) -> Option<Finished> {
     inbox.is_raised().then(|| before_start(inbox))
 }
 
-/// A run that a signal ended before there was a command.
+/// Returns the end of a run that a signal ended before there was a command.
 pub fn before_start(inbox: &SignalQueue) -> Finished {
     let signal = inbox.ended_by().and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0);
     Finished { code: Ended::Signal(signal).code(), started: false }
@@ -72,8 +73,8 @@ pub fn before_start(inbox: &SignalQueue) -> Finished {
 /// calls it also renews, and stops the command in time.
 #[derive(Debug)]
 pub struct Notice<'a> {
-    /// About which lock or node.
+    /// The lock or node that it is about.
     pub name: &'a str,
-    /// What.
+    /// The warning to show.
     pub warning: &'a Warning,
 }

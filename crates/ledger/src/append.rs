@@ -155,8 +155,8 @@ impl Compose for Append<'_, '_> {
 }
 
 impl Append<'_, '_> {
-    /// The first condition that isn't met. Comes before the events are checked: a caller that lost
-    /// a race is told so, not that its event doesn't fit what the winner wrote.
+    /// Returns the first condition that isn't met. Comes before the events are checked: a caller
+    /// that lost a race must learn that, not that its event doesn't fit what the winner wrote.
     fn refused(&self, view: &mut LedgerView<'_>) -> Result<Option<Refusal>, Error> {
         if let Some(id) = self.terms.id
             && let Some(seq) = view.seq_of_key(id)?
@@ -175,8 +175,8 @@ impl Append<'_, '_> {
         Ok(expected.map(|expected| Refusal::Unmet(Unmet::Sequence { expected, head })))
     }
 
-    /// Refuses events that the native program's replay would never accept, and nodes that make it
-    /// call the proof invalid.
+    /// Refuses events that the af program's replay would never accept, and nodes that make it call
+    /// the proof invalid.
     fn check_native(&self, view: &LedgerView<'_>) -> Result<(), Error> {
         let Some(proof) = view.folded.as_deref().and_then(|folded| folded.proof.as_ref()) else { return Ok(()) };
         let bad = |why: String| Error::new(ErrorKind::BadEvent, why);

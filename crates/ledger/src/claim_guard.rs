@@ -1,5 +1,5 @@
-//! Work under a claim, which is renewed meanwhile and released afterwards: a command, or a part of this
-//! program.
+//! Work under a claim: a command, or a part of this program. The claim is renewed during the work
+//! and released afterwards.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ use lokt_sys::signals::SignalQueue;
 use lokt_sys::spawn::spawn;
 use lokt_sys::warnings::{Warning, WithWarnings};
 
-/// A claim under which a command or a part of this program can run. Dropped, it is released.
+/// A claim under which a command or a part of this program can run. Dropping it releases the claim.
 pub struct ClaimGuard {
     /// `None` once the shell has it.
     held: Option<Held>,
@@ -74,8 +74,9 @@ impl ClaimGuard {
         drive(shell, guard, inbox, tell)
     }
 
-    /// Renews the claim in a thread until the renewer is dropped. A loss is told once, with the new
-    /// holder. Drop the renewer before this guard: no renewal may come after the release.
+    /// Renews the claim in a thread until the renewer is dropped. If the claim is lost, `tell` is
+    /// called once, with the new holder. Drop the renewer before this guard: no renewal may come
+    /// after the release.
     pub fn renewer(&self, tell: impl FnOnce(Option<Box<Holder>>) + Send + 'static) -> Renewer {
         let held = self.held();
         let machine = Arc::clone(&held.ledger.machine);

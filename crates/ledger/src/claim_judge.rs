@@ -13,7 +13,7 @@ use lokt_sys::call::Call;
 use lokt_sys::error::Error;
 use lokt_sys::warnings::Warning;
 
-/// A decision and the events that say so.
+/// A decision and the events that record it.
 pub(super) type Decided<T, D> = Result<(T, Vec<Draft>), D>;
 
 /// A decision, and what came of it.
@@ -22,7 +22,7 @@ pub(super) enum Judged<T, D> {
     Done(T, Seq),
     /// The pure judge said no.
     Denied(D),
-    /// There was nothing to say.
+    /// No event was needed.
     Nothing,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Judge<'j, T, D> {
     warning: Option<Warning>,
     /// The number of the last event that was composed.
     written: Option<Seq>,
-    /// The same of events that were published, of which some were lost: it may be a claim of ours.
+    /// Number of the last published event, if some of them were lost: it may be a claim of ours.
     made: Option<Seq>,
 }
 

@@ -42,7 +42,7 @@ impl Ledger {
 /// Fails if claims can't be judged by what was read: a missing or damaged event may have been one.
 /// `force` judges them anyway.
 pub(super) fn trusted(folded: &Folded, gap: Option<u64>, force: bool) -> Result<(), Error> {
-    // What an earlier command has read may be gone by now.
+    // Events that an earlier command has read may be gone by now.
     let gone = gap.filter(|_| folded.trouble.is_empty()).map(|gap| (gap, format!("event {gap} is missing")));
     let Some((_, first)) = folded.trouble.first().or(gone.as_ref()).filter(|_| !force) else { return Ok(()) };
     let more = match folded.trouble.len() {
@@ -53,7 +53,7 @@ pub(super) fn trusted(folded: &Folded, gap: Option<u64>, force: bool) -> Result<
     Err(Error::new(ErrorKind::Damaged, message).hint("`lokt ledger doctor` says more; --force goes on without them"))
 }
 
-/// A warning if the native program can't read its ledger any more.
+/// A warning if the af program can't read its ledger any more.
 pub(super) fn unreadable(folded: &Folded) -> Option<Warning> {
     let (number, why) = folded.refusals.first()?;
     let sentence = format!("the native program can't read this ledger: of event {number} it says that {why}");

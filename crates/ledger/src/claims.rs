@@ -42,7 +42,7 @@ impl Ledger {
         loop {
             let left = clock.left();
             self.log().check()?;
-            // Before the attempt, so that whatever happens after it wakes us.
+            // Subscribe before the attempt, so that any change after it wakes us.
             let changes = match &wakeup {
                 Some(wakeup) if !left.is_zero() => {
                     wakeup.heard();
@@ -229,7 +229,7 @@ fn ends_in(refused: &[(String, Refused)]) -> Option<Duration> {
     refused.iter().filter_map(left_ms).min().map(|left_ms| Duration::from_millis(left_ms + 1))
 }
 
-/// True if waiting may help.
+/// Reports whether waiting may help.
 fn may_end(refused: &Refused) -> bool {
     match refused {
         Refused::Hold(denial) => matches!(denial, Denial::Held(_)),

@@ -1,12 +1,12 @@
 //! A ledger: an append-only log of events, one file each, that programs of several kinds write to
 //! at once, and claims on tasks.
 //!
-//! [`Ledger`] is one directory. What decides is above [`log::EventLog`], what stores is below it:
+//! [`Ledger`] is one directory. Decisions are made above [`log::EventLog`], storage is below it:
 //!
 //! | file | one idea |
 //! | --- | --- |
 //! | `answers` | requests and answers |
-//! | `log` | the seam: a view is shown to a composer, its events are added atomically |
+//! | `log` | the interface: a view is shown to a composer, its events are added atomically |
 //! | `append` | events from a caller: under conditions, or many at once |
 //! | `transact` | a program's decision about the ledger |
 //! | `claims` | claims on tasks: take, extend, release, reap |
@@ -57,14 +57,14 @@ use lokt_sys::machine::Machine;
 use lokt_sys::wait_policy::Interrupt;
 use lokt_sys::warnings::WithWarnings;
 
-/// A ledger: mostly the directory `ledger` below another one.
+/// A ledger: usually the directory `ledger` below another one.
 #[derive(Clone)]
 pub struct Ledger {
     log: Arc<dyn EventLog>,
     machine: Arc<dyn Machine>,
     me: Identity,
     settings: Settings,
-    /// What only a ledger in plain files has.
+    /// Present only for a ledger in plain files.
     files: Option<FileLog>,
 }
 
@@ -99,8 +99,8 @@ impl Ledger {
         FileLog::on(dir, disk, above, machine, me).map(Self::of)
     }
 
-    /// A ledger on any log. What only plain files have is an error: listing, following, verifying and
-    /// repairing them.
+    /// A ledger on any log. Operations that only plain files have return an error: listing,
+    /// following, verifying and repairing them.
     pub fn over(log: Arc<dyn EventLog>, settings: Settings, machine: Arc<dyn Machine>, me: Identity) -> Self {
         Self { log, machine, me, settings, files: None }
     }
@@ -149,7 +149,7 @@ impl Ledger {
         self.machine.now()
     }
 
-    /// Where its events are.
+    /// The log that stores its events.
     pub fn log(&self) -> &dyn EventLog {
         &*self.log
     }
@@ -217,7 +217,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Problems around the events: locks and files left behind, and what the native program would
+    /// Problems around the events: locks and files left behind, and what the af program would
     /// refuse. With `fix`, repairs them.
     pub fn doctor(&self, fix: bool, progress: &mut Progress<'_>) -> Result<WithWarnings<Vec<Finding>>, Error> {
         self.files()?.doctor(fix, progress)

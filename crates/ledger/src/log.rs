@@ -1,4 +1,4 @@
-//! The seam between what decides about a ledger and what stores it.
+//! The interface between decisions about a ledger and its storage.
 //!
 //! An [`EventLog`] shows a [`Compose`]r a consistent view of the ledger, the composer says which
 //! events follow, and the log adds them atomically or asks again. A log that excludes other writers
@@ -22,7 +22,7 @@ use lokt_sys::nap::Subscription;
 use lokt_sys::wakeup::Wakeup;
 use lokt_sys::warnings::{Warning, WithWarnings};
 
-/// Callback for what is under each number; its answer says whether to go on.
+/// Callback for the content of each number; its answer says whether to go on.
 pub type See<'s> = dyn FnMut(Seq, Slot) -> ControlFlow<()> + 's;
 
 /// A stored sequence of events.
@@ -34,8 +34,8 @@ pub trait EventLog: Send + Sync {
     /// numbers in a row only the first is shown.
     fn read(&self, from: Seq, call: &Call<'_>, see: &mut See<'_>) -> Result<(), Error>;
 
-    /// Adds the events that `composer` says, durably; `None`: it said none. `composer` is pure and
-    /// may be asked several times: its last answer counts.
+    /// Adds the events that `composer` returns, durably; `None` if it returned none. `composer` is
+    /// pure and may be asked several times: its last answer counts.
     fn commit(
         &self,
         op: &Op,
@@ -43,25 +43,25 @@ pub trait EventLog: Send + Sync {
         call: &Call<'_>,
     ) -> Result<WithWarnings<Option<Committed>>, Error>;
 
-    /// Shows `composer` the ledger and checks the events that it says, but adds none.
+    /// Shows `composer` the ledger and checks the events that it returns, but adds none.
     fn rehearse(&self, composer: &mut dyn Compose, call: &Call<'_>) -> Result<WithWarnings<Option<Rehearsed>>, Error>;
 
-    /// Makes an event durable that another process may have been killed over.
+    /// Makes an event durable whose writer may have been killed before it did so.
     fn persist(&self, _seq: Seq, _call: &Call<'_>) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Fails if the log isn't the one any more that was opened.
+    /// Fails if the log is no longer the one that was opened.
     fn check(&self) -> Result<(), Error> {
         Ok(())
     }
 
     /// Rings `wakeup`, or makes the subscription readable, when there may be events after `after`;
-    /// `None`: after the head of this moment. A hint. Dropping the subscription ends it.
+    /// `None`: after the current head. Only a hint. Dropping the subscription ends it.
     fn arm(&self, after: Option<Seq>, wakeup: &Wakeup) -> Result<Subscription, Error>;
 }
 
-/// What a composer must know. The more it needs, the more is read.
+/// Knowledge that a composer needs. The more it needs, the more is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// Nothing: it adds the same events to any ledger.
@@ -85,26 +85,26 @@ pub enum Composed {
 
 /// Decides which events follow. Pure: may be asked several times about different views.
 pub trait Compose {
-    /// What it must know.
+    /// Returns what it needs to know.
     fn need(&self) -> Need;
 
-    /// Says which events follow the ledger in this state.
+    /// Returns the events that follow the ledger in this state.
     fn compose(&mut self, at: &mut LedgerView<'_>) -> Result<Composed, Error>;
 
-    /// True if its events carry the chain even where the ledger's setting says no.
+    /// Reports whether its events carry the chain even where the ledger's setting says no.
     fn is_chained(&self) -> bool {
         false
     }
 
-    /// The first `count` events of the last answer have been published; the rest is asked for
-    /// again.
+    /// Notifies that the first `count` events of the last answer have been published; the rest is
+    /// asked for again.
     fn published(&mut self, _count: usize) {}
 
-    /// Of all events that were published, a foreign writer replaced these before they were
-    /// acknowledged; they are asked for again.
+    /// Notifies that, of all events that were published, a foreign writer replaced these before
+    /// they were acknowledged; they are asked for again.
     fn lost(&mut self, _which: &[usize]) {}
 
-    /// `done` of `total` events have been written.
+    /// Notifies that `done` of `total` events have been written.
     fn progress(&mut self, _done: u64, _total: u64) {}
 }
 

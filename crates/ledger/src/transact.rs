@@ -16,16 +16,16 @@ use lokt_sys::warnings::WithWarnings;
 pub enum Transacted<D> {
     /// Its events are durable.
     Appended(Appended),
-    /// It wanted no events.
+    /// It returned no events.
     Nothing,
-    /// It said no.
+    /// It refused.
     Denied(D),
 }
 
 impl Ledger {
     /// Appends the events that `decide` returns for the fold of all events. It is called before the
-    /// lock is taken, and again inside if the ledger has moved meanwhile, a few times at most. So
-    /// it must be pure, and a busy ledger doesn't make it fail.
+    /// lock is acquired, and again inside if the ledger has moved in the meantime, a few times at
+    /// most. So it must be pure. A busy ledger doesn't make it fail.
     ///
     /// ```
     /// use lokt_core::ledger::draft::Draft;
@@ -72,7 +72,7 @@ impl Ledger {
     /// missing, in words. `None`: everything can be read.
     pub fn unread(&self) -> Result<Option<String>, Error> {
         let trouble = self.fold()?.value.trouble;
-        // An event that only makes no sense as a claim was read.
+        // An event that merely makes no sense as a claim was read.
         let is_unread =
             |number: &u64| !Seq::new(*number).is_some_and(|seq| matches!(self.read(seq), Ok(Slot::Event(_))));
         Ok(trouble.into_iter().find(|(number, _)| is_unread(number)).map(|(_, what)| what))

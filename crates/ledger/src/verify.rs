@@ -147,7 +147,7 @@ impl<'a> Judge<'a> {
 
     /// Warns if the event before the one that names `filler` is in a filler's place. Nothing proves
     /// what was put there: not the chain, and not a checkpoint. Any writer can name any last event
-    /// so, whatever second names tell.
+    /// as a filler, whatever second names show.
     fn place_of_filler(&mut self, filler: Option<Seq>) {
         let Some(Before { seq, is_late }) = self.before.take() else { return };
         if filler == Some(seq) {
@@ -188,7 +188,7 @@ impl<'a> Judge<'a> {
             self.chained += 1;
             if self.carried.for_next(leaf.filler) != says {
                 self.broken(seq);
-                // From here on as if everything before it had the digest that it carries.
+                // Continue as if everything before it had the digest that it carries.
                 self.carried = Chain::settled(seq.get() - 1, says);
             }
             self.last_chained = Some(seq);

@@ -1,4 +1,5 @@
-//! Writes a file only while the lock is really held: a process that was stopped for too long can't overwrite what its successor wrote.
+//! Writes a file only while the lock is still held: a process that was suspended for too long can't
+//! overwrite what its successor wrote.
 //!
 //!     cargo run --example fenced_write [DIRECTORY]
 
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lokt = Lokt::discover(&dir)?;
 
     let slow = lokt.guard("page").ttl(Duration::from_secs(30)).acquire()?;
-    // Slow was stopped for an hour; an operator gave the lock to another program, which wrote.
+    // Slow was suspended for an hour; an operator gave the lock to another program, which wrote.
     lokt.force_unlock("page")?;
     let fast = lokt.guard("page").acquire()?;
     std::fs::write(&draft, "from the new holder\n")?;

@@ -1,4 +1,4 @@
-//! Runs a job under a lock: one process at a time, also if different users start it.
+//! Runs a job under a lock: one process at a time, even if different users start it.
 //!
 //!     cargo run --example guard [DIRECTORY]
 

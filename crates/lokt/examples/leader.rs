@@ -1,4 +1,5 @@
-//! Leads: of all processes that run this, one works and the others wait to take over. A leader that loses the lock stops working.
+//! Leader election: of all processes that run this, one works and the others wait to take over. A
+//! leader that loses the lock stops working.
 //!
 //!     cargo run --example leader [DIRECTORY]
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use lokt::Lokt;
 
-/// A real leader works until it is told to stop; this one has an end.
+/// Number of rounds, so that the example ends; a real leader works until it is stopped.
 const ROUNDS: u32 = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -21,7 +21,7 @@ enum NoSeat {
     Failed(lokt::Error),
 }
 
-/// Lets `?` pass on errors of the ledger.
+/// Lets `?` convert errors of the ledger.
 impl From<lokt::Error> for NoSeat {
     fn from(error: lokt::Error) -> Self {
         Self::Failed(error)
@@ -40,7 +40,7 @@ impl fmt::Display for NoSeat {
 impl Error for NoSeat {}
 
 /// Books a seat. The closure runs again if another program was faster, so the answer is always
-/// about the ledger to which the event is added.
+/// about the ledger to which the event is appended.
 fn book(ledger: &Ledger, guest: &str) -> Result<u64, NoSeat> {
     let appended = ledger.transact(|view| {
         let mut booked = 0;

@@ -1,4 +1,4 @@
-//! Ending a wait or long work from another thread.
+//! Cancelling a wait or a long operation from another thread.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,8 @@ use lokt_sys::wakeup::Wakeup;
 
 use crate::Error;
 
-/// Ends waits and long work, from any thread. Clones end the same. Once cancelled, it stays so.
+/// A handle that ends waits and long operations from any thread. Clones share their state. Once
+/// cancelled, it stays cancelled.
 ///
 /// It ends waits for locks, claims, leases and events, and the copying of snapshots.
 ///
@@ -44,21 +45,21 @@ pub struct Cancel(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     is_cancelled: bool,
-    /// The descriptor that all waits sleep on; the first of them makes it.
+    /// The descriptor that all waits sleep on; the first wait creates it.
     wakeup: Option<Wakeup>,
-    /// The flags of work that checks one now and then. Each work has its own, because the loss of
-    /// its lease sets it, too.
+    /// Flags of operations that poll for cancellation. Each operation has its own flag, because the
+    /// loss of its lease also sets it.
     #[cfg(feature = "worktree")]
     halts: Vec<Weak<AtomicBool>>,
 }
 
 impl Cancel {
-    /// Makes a handle that is not cancelled.
+    /// Creates a handle that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends all waits and all work that have this handle, and those that will have it.
+    /// Ends all waits and operations that use this handle, now or later.
     pub fn cancel(&self) {
         let mut state = self.state();
         state.is_cancelled = true;
@@ -71,7 +72,7 @@ impl Cancel {
         }
     }
 
-    /// Whether it was cancelled.
+    /// Reports whether the handle was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.state().is_cancelled
     }
@@ -80,7 +81,7 @@ impl Cancel {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The alarm of a wait; `None` if it was cancelled before.
+    /// The interrupt for a wait; `None` if the handle was already cancelled.
     pub(crate) fn alarm(&self) -> Result<Option<Alarm<'_>>, Error> {
         let mut state = self.state();
         if state.is_cancelled {
@@ -94,7 +95,7 @@ impl Cancel {
         Ok(Some(Alarm { cancel: self, wakeup }))
     }
 
-    /// A flag that is set when this is cancelled; `None` if it was cancelled before.
+    /// A flag that is set on cancellation; `None` if the handle was already cancelled.
     #[cfg(feature = "worktree")]
     pub(crate) fn halt(&self) -> Option<Arc<AtomicBool>> {
         let mut state = self.state();
@@ -108,7 +109,7 @@ impl Cancel {
     }
 }
 
-/// A handle as the alarm of one wait. Nothing reads the wakeup, so it wakes all waits.
+/// A handle as the interrupt of one wait. The wakeup is never drained, so it wakes all waits.
 pub(crate) struct Alarm<'a> {
     cancel: &'a Cancel,
     wakeup: Wakeup,
@@ -134,7 +135,7 @@ mod tests {
     fn the_loss_of_a_lease_stops_its_work_and_cancels_nothing_else() {
         let cancel = Cancel::new();
         let works = [cancel.halt().expect("a flag"), cancel.halt().expect("a flag")];
-        // What a loss does to the work under the lease.
+        // The loss of a lease does this to the work under it.
         works[0].store(true, Ordering::Relaxed);
         assert!(!cancel.is_cancelled() && !works[1].load(Ordering::Relaxed));
         cancel.clone().cancel();

@@ -1,4 +1,4 @@
-//! Why something was refused.
+//! Refusals and their reasons.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use lokt_named::Refusal;
 
 use crate::{Holder, Token};
 
-/// A refusal: which lock, why, and who has it.
+/// A refusal: the lock, the reason and the holder.
 #[derive(Debug)]
 pub struct Denial {
     name: LockName,
     refusal: Refusal,
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DenialReason {
-    /// It is held, by another owner or another process.
+    /// The lock is held by another owner or another process.
     Held,
-    /// It is free, but others were in the queue first.
+    /// The lock is free, but other requests are ahead in the queue.
     Queued {
-        /// How many are ahead.
+        /// The number of requests ahead.
         ahead: usize,
     },
     /// The name is frozen.
@@ -34,26 +34,26 @@ pub enum DenialReason {
     BeingWritten,
     /// The record was written by a newer version of lokt.
     NewerVersion,
-    /// The record can't be understood.
+    /// The record is invalid.
     Corrupt,
     /// There is no such lock.
     NotFound,
-    /// It belongs to another owner.
+    /// The lock belongs to another owner.
     NotYours,
-    /// It belongs to a running guard of the same owner.
+    /// The lock belongs to a running guard of the same owner.
     Guarded,
-    /// The hold is another one than the one that was named.
+    /// The current hold is not the one that was named.
     OtherHold,
     /// The token is not the current one: a newer hold was granted.
     StaleToken {
         /// The current token.
         current: Option<Token>,
     },
-    /// The hold ended: its lease is over, or its process is gone.
+    /// The hold has ended: its lease expired, or its process is gone.
     Expired,
-    /// It is live, so it is not broken as a stale one.
+    /// The hold is live, so it can't be broken as stale.
     NotStale,
-    /// It was held and was lost.
+    /// The lock was held and was lost.
     Lost,
 }
 
@@ -67,7 +67,7 @@ impl Denial {
         self.name.as_str()
     }
 
-    /// Why it was refused.
+    /// The reason for the refusal.
     pub fn reason(&self) -> DenialReason {
         match &self.refusal.denial {
             Why::Held(_) => DenialReason::Held,
@@ -89,17 +89,17 @@ impl Denial {
         }
     }
 
-    /// Who has it, or who froze it, as far as that can be read.
+    /// The holder of the lock or of the freeze, as far as it can be read.
     pub fn holder(&self) -> Option<Holder> {
         self.refusal.denial.holder().cloned().map(Holder::of)
     }
 
-    /// How many wait for it.
+    /// The number of requests that wait for the lock.
     pub fn waiters(&self) -> usize {
         self.refusal.waiters
     }
 
-    /// How long the request waited before it was refused; `None` if it didn't wait.
+    /// The time that the request waited before it was refused; `None` if it didn't wait.
     pub fn waited(&self) -> Option<Duration> {
         self.refusal.waited
     }

@@ -1,4 +1,4 @@
-//! What went wrong, and what was refused.
+//! Errors and refusals.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,7 +7,8 @@ use lokt_sys::error as sys;
 
 use crate::{BadName, Denial};
 
-/// Something went wrong: a disk, a file, the machine. A refusal is no such error; see [`Denial`].
+/// A failure, for example of a disk, a file or the machine. A refusal is not such an error; see
+/// [`Denial`].
 #[derive(Debug)]
 pub struct Error(sys::Error);
 
@@ -15,28 +16,27 @@ pub struct Error(sys::Error);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The system refused a call; [`source`](StdError::source) is its error.
+    /// A system call failed; [`source`](StdError::source) is its error.
     Io,
-    /// Another process is busy with the same files, or was faster. Try again.
+    /// Another process is using the same files, or was faster. Retry.
     Busy,
     /// The file system or the directory can't be used for this.
     Unusable,
     /// The files were written by a newer version of lokt, which this version must leave alone.
     NewerVersion,
-    /// What was given can't be used: an event, a name.
+    /// The input is invalid, for example an event or a name.
     BadInput,
-    /// What was asked about isn't there.
+    /// The requested object doesn't exist.
     NotFound,
-    /// Files are damaged, and the library doesn't guess what they were.
+    /// Files are damaged, and the library doesn't guess their contents.
     Damaged,
-    /// Files changed meanwhile that were to stay as they are: those that are copied, or the events of
-    /// a ledger.
+    /// Files changed that had to stay the same: those being copied, or the events of a ledger.
     Changed,
     /// The worktree has no exclusive lease.
     NotExclusive,
-    /// It was told to stop.
+    /// The operation was interrupted.
     Interrupted,
-    /// It may have happened, or may still happen: the answer of a remote store is missing.
+    /// The operation may have taken effect, or may still do so: a remote store has not answered.
     OutcomeUnknown,
 }
 
@@ -72,7 +72,7 @@ impl Error {
         self.0.code()
     }
 
-    /// What to do next, if there is something to do.
+    /// The suggested next step, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.0.next_step()
     }
@@ -97,22 +97,22 @@ impl StdError for Error {
     }
 }
 
-/// Why a lock was not acquired, released, frozen or used.
+/// The reason why a lock was not acquired, released, frozen or used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LockError {
-    /// There can be no lock of this name.
+    /// The name is not a valid lock name.
     BadName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         why: BadName,
     },
-    /// It was refused: an answer, not an accident.
+    /// The request was refused. This is an expected answer, not a failure.
     Denied(Denial),
-    /// The wait was ended by [`Cancel`](crate::Cancel).
+    /// [`Cancel`](crate::Cancel) ended the wait.
     Cancelled,
-    /// Something went wrong.
+    /// The operation failed.
     Failed(Error),
 }
 
@@ -121,7 +121,7 @@ impl LockError {
         Self::Failed(error.into())
     }
 
-    /// The refusal, if it is one.
+    /// The refusal, if this is one.
     pub fn denial(&self) -> Option<&Denial> {
         match self {
             Self::Denied(denial) => Some(denial),
@@ -146,7 +146,7 @@ impl StdError for LockError {
         match self {
             Self::BadName { why, .. } => Some(why),
             Self::Denied(_) | Self::Cancelled => None,
-            // The message is the error's own, so its cause comes next.
+            // `Display` prints the error's own message, so the source is its cause.
             Self::Failed(error) => error.source(),
         }
     }

@@ -9,7 +9,7 @@ use lokt_named::Freezing;
 use crate::request::{checked, lock_ttl};
 use crate::{Denial, LockError};
 
-/// A freeze that is asked for. Made by [`Lokt::freeze`](crate::Lokt::freeze).
+/// A requested freeze. Made by [`Lokt::freeze`](crate::Lokt::freeze).
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,21 +35,21 @@ impl<'a> FreezeRequest<'a> {
         Self { lokt, name, ttl: None, reason: None }
     }
 
-    /// Sets how long the freeze lasts, rounded up to seconds. Without it, and if it is zero, the
-    /// freeze lasts until it is ended.
+    /// Sets how long the freeze lasts, rounded up to seconds. If it is unset or zero, the freeze
+    /// lasts until it is ended explicitly.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Sets the reason, which refused callers are shown.
+    /// Sets the reason that is shown to refused callers.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
-    /// Freezes the name. A freeze of the same owner gets a new end, and keeps its reason if this
-    /// one has none.
+    /// Freezes the name. If the same owner already froze it, that freeze gets a new end, and keeps
+    /// its reason if this one has none.
     ///
     /// # Errors
     ///

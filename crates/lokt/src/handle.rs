@@ -1,4 +1,4 @@
-//! One root of locks, and the verbs on it.
+//! A root directory of locks and the operations on it.
 
 use std::fmt;
 use std::path::Path;
@@ -14,9 +14,10 @@ use lokt_sys::files::try_resolve;
 use crate::request::checked;
 use crate::{Denial, Error, FreezeRequest, Held, Holder, LockError, LockStatus, Locked, Request, Token};
 
-/// A directory of locks, and who works with it. Clones are the same directory and the same owner.
+/// A directory of locks, and the owner that uses it. Clones share the directory and the owner.
 ///
-/// The verbs are those of the command: [`guard`](Self::guard) holds a lock for this program, [`lock`](Self::lock) for its owner.
+/// The methods match the commands: [`guard`](Self::guard) holds a lock for this program,
+/// [`lock`](Self::lock) for its owner.
 ///
 /// ```
 /// use lokt::Lokt;
@@ -36,7 +37,8 @@ use crate::{Denial, Error, FreezeRequest, Held, Holder, LockError, LockStatus, L
 pub struct Lokt(lokt_named::Lokt);
 
 impl Lokt {
-    /// Opens the directory of locks at `root`, creating it if it is missing. The owner is the login of this process.
+    /// Opens the directory of locks at `root`, creating it if it is missing. The owner is the login
+    /// name of this process.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,14 +50,15 @@ impl Lokt {
     /// ```
     ///
     /// # Errors
-    /// The directory can't be made or read, is no directory, or its file system can't keep locks.
+    /// The directory can't be created or read, is not a directory, or its file system can't keep
+    /// locks.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, Error> {
         lokt_named::Lokt::open(root).map(Self).map_err(Error::from)
     }
 
-    /// Opens the directory of locks that the command uses in `dir`: that of the git repository around it, or a `.lokt` directory.
-    /// It is created if it is missing. The environment is not read; a program that wants `LOKT_ROOT` reads it and calls
-    /// [`open`](Self::open).
+    /// Opens the directory of locks that the command uses in `dir`: that of the enclosing git
+    /// repository, or a `.lokt` directory. It is created if it is missing. The environment is not
+    /// read; to use `LOKT_ROOT`, read it and call [`open`](Self::open).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -67,7 +70,7 @@ impl Lokt {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     pub fn discover(dir: impl AsRef<Path>) -> Result<Self, Error> {
         let dir = dir.as_ref();
         let real = try_resolve(dir).map_err(|source| Error::from(sys::Error::io("open", dir, source)))?;
@@ -75,8 +78,9 @@ impl Lokt {
         Self::open(found.path)
     }
 
-    /// The same directory for another owner. Owners are compared as text. Equal owners share [`lock`](Self::lock)s; guards exclude
-    /// each other even if their owner is the same.
+    /// Returns a handle to the same directory for another owner. Owners are compared as text. Equal
+    /// owners share [`lock`](Self::lock)s; guards exclude each other even if they have the same
+    /// owner.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -93,13 +97,13 @@ impl Lokt {
         Self(self.0.owner(owner))
     }
 
-    /// The directory.
+    /// The root directory of the locks.
     pub fn root(&self) -> &Path {
         self.0.root()
     }
 
-    /// Asks for `name` as `lokt guard` does: held until the [`Held`] is dropped or the process ends. Two requests exclude each
-    /// other, also in two threads of one program.
+    /// Requests the lock `name` as `lokt guard` does: it is held until the [`Held`] is dropped or
+    /// the process ends. Two requests exclude each other, even in two threads of one program.
     ///
     /// ```
     /// use std::time::Duration;
@@ -116,8 +120,8 @@ impl Lokt {
         Request::new(&self.0, vec![name.as_ref().to_owned()])
     }
 
-    /// Asks for all of `names`, or none. They are returned in byte order, each once; all programs ask in that order, so none waits
-    /// for another that waits for it.
+    /// Requests the locks `names`, all or nothing. They are returned in byte order, without
+    /// duplicates. All programs acquire in that order, so two programs never wait for each other.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -132,8 +136,8 @@ impl Lokt {
         Request::new(&self.0, names.into_iter().map(|name| name.as_ref().to_owned()).collect())
     }
 
-    /// Acquires all of `names`, waiting as long as it takes: short for [`guard_all`](Self::guard_all) and
-    /// [`acquire`](Request::acquire).
+    /// Acquires all of `names`, waiting as long as necessary: short for
+    /// [`guard_all`](Self::guard_all) and [`acquire`](Request::acquire).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -146,18 +150,19 @@ impl Lokt {
     /// ```
     ///
     /// # Errors
-    /// As [`Request::acquire`].
+    /// Same as [`Request::acquire`].
     pub fn acquire_all(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Vec<Held>, LockError> {
         self.guard_all(names).acquire()
     }
 
-    /// Asks for `name` as `lokt lock` does: held by the owner until [`unlock`](Self::unlock) or the end of its lease, also after this
-    /// program has ended. An owner that has it already gets it again, with a new lease.
+    /// Requests the lock `name` as `lokt lock` does: the owner holds it until
+    /// [`unlock`](Self::unlock) or until its lease expires, even after this program has exited. An
+    /// owner that already holds it acquires it again, with a new lease.
     pub fn lock(&self, name: impl AsRef<str>) -> Request<'_, Locked> {
         Request::new(&self.0, vec![name.as_ref().to_owned()])
     }
 
-    /// Ends the owner's lock of `name`.
+    /// Releases the owner's lock `name`.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -171,12 +176,13 @@ impl Lokt {
     /// ```
     ///
     /// # Errors
-    /// [`LockError::Denied`]: it isn't held, is another owner's, or is a running guard's.
+    /// [`LockError::Denied`]: it isn't held, or it belongs to another owner or a running guard.
     pub fn unlock(&self, name: impl AsRef<str>) -> Result<(), LockError> {
         self.end(name.as_ref(), Breaking::No, Condition::default())
     }
 
-    /// Ends the owner's lock of `name` only if its token is `token`: a late unlock then ends no newer hold.
+    /// Releases the owner's lock `name` only if its token is `token`, so that a late unlock can't
+    /// release a newer hold.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -191,12 +197,12 @@ impl Lokt {
     /// ```
     ///
     /// # Errors
-    /// As [`unlock`](Self::unlock), and if the token is another one.
+    /// Same as [`unlock`](Self::unlock); also if the hold has another token.
     pub fn unlock_token(&self, name: impl AsRef<str>, token: Token) -> Result<(), LockError> {
         self.end(name.as_ref(), Breaking::No, Condition { token: Some(token.get()), ..Condition::default() })
     }
 
-    /// Ends the hold of `name` if its lease is over or its process is gone, of any owner.
+    /// Removes the hold of `name`, of any owner, if its lease has expired or its process is gone.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -209,12 +215,13 @@ impl Lokt {
     /// ```
     ///
     /// # Errors
-    /// [`LockError::Denied`]: it is live, or isn't held.
+    /// [`LockError::Denied`]: the hold is live, or there is none.
     pub fn break_stale(&self, name: impl AsRef<str>) -> Result<(), LockError> {
         self.end(name.as_ref(), Breaking::Stale, Condition::default())
     }
 
-    /// Ends the hold of `name`, of any owner, live or not. Its holder notices: see [`Held::losses`].
+    /// Removes the hold of `name`, of any owner, live or not. Its holder notices: see
+    /// [`Held::losses`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -238,7 +245,7 @@ impl Lokt {
         ended_of(name, ended.value)
     }
 
-    /// Who holds `name` now; `None` if it is free.
+    /// Returns the current holder of `name`; `None` if it is free.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -252,7 +259,7 @@ impl Lokt {
     /// ```
     ///
     /// # Errors
-    /// The name is no lock's, or its record can't be read.
+    /// The name is not a valid lock name, or its record can't be read.
     pub fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, LockError> {
         let name = checked(name.as_ref())?;
         let entry = self.0.inspect().entry(&name).map_err(LockError::failed)?;
@@ -266,7 +273,7 @@ impl Lokt {
         }
     }
 
-    /// All locks and freezes that are stored, live or not, as `lokt status` lists them.
+    /// Returns all stored locks and freezes, live or not, as `lokt status` lists them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -286,9 +293,9 @@ impl Lokt {
         self.0.inspect().map_entries(LockStatus::of).map_err(Error::from)
     }
 
-    /// Asks for a freeze of `name`: no request for it is granted until [`unfreeze`](Self::unfreeze),
-    /// or until the time of the freeze is over. A hold that is there continues. The owner of a
-    /// freeze may give it a new end by another one.
+    /// Requests a freeze of `name`: no request for it is granted until
+    /// [`unfreeze`](Self::unfreeze), or until the freeze expires. An existing hold continues. The
+    /// owner of a freeze can change its end by freezing the name again.
     ///
     /// ```
     /// use std::time::Duration;
@@ -310,17 +317,17 @@ impl Lokt {
     /// Ends the owner's freeze of `name`.
     ///
     /// # Errors
-    /// [`LockError::Denied`]: it isn't frozen, or by another owner.
+    /// [`LockError::Denied`]: it isn't frozen, or another owner froze it.
     pub fn unfreeze(&self, name: impl AsRef<str>) -> Result<(), LockError> {
         let name = checked(name.as_ref())?;
         let ended = self.0.freezes().unfreeze(&name, false).map_err(LockError::failed)?;
         ended_of(name, ended.value)
     }
 
-    /// Who froze `name`; `None` if it isn't frozen.
+    /// Returns the holder of the freeze of `name`; `None` if it isn't frozen.
     ///
     /// # Errors
-    /// [`LockError::Denied`]: it is frozen, and the freeze can't be read.
+    /// [`LockError::Denied`]: it is frozen, but the freeze can't be read.
     pub fn frozen(&self, name: impl AsRef<str>) -> Result<Option<Holder>, LockError> {
         let name = checked(name.as_ref())?;
         match self.0.freezes().frozen(&name) {
@@ -330,7 +337,8 @@ impl Lokt {
         }
     }
 
-    /// Checks that `token` is that of the live hold of `name`, as `lokt fence check` does. Returns the holder.
+    /// Checks that `token` belongs to the live hold of `name`, as `lokt fence check` does. Returns
+    /// the holder.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -343,7 +351,7 @@ impl Lokt {
     /// ```
     ///
     /// # Errors
-    /// [`LockError::Denied`]: the hold is over, or a newer one was granted.
+    /// [`LockError::Denied`]: the hold has ended, or a newer one was granted.
     pub fn check_token(&self, name: impl AsRef<str>, token: Token) -> Result<Holder, LockError> {
         let name = checked(name.as_ref())?;
         match self.0.check_token(&name, token.get()).map_err(LockError::failed)? {

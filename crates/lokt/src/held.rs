@@ -13,9 +13,11 @@ use lokt_sys::machine::system_time;
 
 use crate::{Denial, Error, Holder, LockError, Token, Warning};
 
-/// A lock that this program holds, as `lokt guard` does for a command. It is renewed while it lives and released when it is dropped.
+/// A lock that this program holds, as `lokt guard` does for a command. It is renewed while this
+/// value lives, and released when it is dropped.
 ///
-/// It ends with the process too, however that ends. In a forked child it is the parent's: dropping it there does nothing.
+/// The hold also ends with the process, however that exits. In a forked child it still belongs to
+/// the parent: dropping it there does nothing.
 ///
 /// ```
 /// use lokt::Lokt;
@@ -56,7 +58,7 @@ impl Held {
         self.held.name().as_str()
     }
 
-    /// The fencing token: hand it to each service that must refuse a stale holder.
+    /// The fencing token: pass it to each service that must refuse a stale holder.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -77,22 +79,23 @@ impl Held {
         self.held.hold().lock_id.as_str()
     }
 
-    /// When it was acquired, by the wall clock.
+    /// The time of the acquisition, by the wall clock.
     pub fn since(&self) -> Option<SystemTime> {
         self.held.hold().began().map(system_time)
     }
 
-    /// Its lease: how long it outlives the last renewal.
+    /// The lease: how long the hold lasts after its last renewal.
     pub fn ttl(&self) -> Option<Duration> {
         self.ttl
     }
 
-    /// What the caller should know although it worked. Of several locks that were acquired together, the first has all warnings.
+    /// Warnings of the successful acquisition. If several locks were acquired together, the first
+    /// one has all warnings.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// Looks whether it is still held. What can't be looked at is not lost.
+    /// Checks whether the lock is still held. A record that can't be read is not a loss.
     ///
     /// # Errors
     /// [`Lost`]: its record was removed, or another holder has it.
@@ -100,7 +103,7 @@ impl Held {
         self.held.check().map_err(Lost::of)
     }
 
-    /// Tells when it is lost, within about a second.
+    /// Returns a receiver that reports the loss of the lock within about a second.
     ///
     /// ```
     /// use std::time::Duration;
@@ -119,8 +122,9 @@ impl Held {
         Losses(self.held.losses())
     }
 
-    /// Puts a copy of `source` in the place of `target` in one step, if this hold is still the current one. The check and the rename
-    /// happen where locks are granted, so no later holder can come between. Returns the number of bytes.
+    /// Atomically replaces `target` with a copy of `source`, if this hold is still the current one.
+    /// The check and the rename happen under the mutex under which locks are granted, so no later
+    /// holder can intervene. Returns the number of bytes.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -142,8 +146,8 @@ impl Held {
     /// ```
     ///
     /// # Errors
-    /// [`LockError::Denied`]: the hold is over or was overtaken, and `target` is as it was. [`LockError::Failed`]: a file can't be
-    /// read or written.
+    /// [`LockError::Denied`]: the hold has ended or a newer one was granted; `target` is unchanged.
+    /// [`LockError::Failed`]: a file can't be read or written.
     pub fn publish(&self, source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<u64, LockError> {
         let hold = self.held.hold();
         let presented = Presented { token: self.token().get(), lock_id: Some(hold.lock_id.clone()) };
@@ -154,10 +158,12 @@ impl Held {
         }
     }
 
-    /// Releases it, and says whether it was held to the end. Dropping it releases it too, and says nothing.
+    /// Releases the lock, and reports whether it was held to the end. Dropping it also releases it,
+    /// but reports nothing.
     ///
     /// # Errors
-    /// [`ReleaseError::Lost`]: it was lost before. [`ReleaseError::Failed`]: its record could not be removed; it counts as over.
+    /// [`ReleaseError::Lost`]: it was lost before. [`ReleaseError::Failed`]: its record could not
+    /// be removed; the hold counts as ended.
     pub fn release(self) -> Result<(), ReleaseError> {
         self.held.release().map_err(|not| match not {
             NotReleased::Lost(lost) => ReleaseError::Lost(Lost::of(lost)),
@@ -166,8 +172,8 @@ impl Held {
     }
 }
 
-/// Tells the loss of a lock: made by [`Held::losses`], used like a receiver of [`std::sync::mpsc`]. It is disconnected when the lock
-/// was released without having been lost.
+/// A receiver for the loss of a lock. Made by [`Held::losses`] and used like a receiver of
+/// [`std::sync::mpsc`]. It is disconnected when the lock is released without having been lost.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -193,24 +199,24 @@ impl Losses {
         self.0.recv().map(Lost::of)
     }
 
-    /// Waits for the loss, for a while.
+    /// Waits for the loss, at most `timeout`.
     ///
     /// # Errors
-    /// The time is over, or the lock was released.
+    /// The timeout has elapsed, or the lock was released.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Lost, RecvTimeoutError> {
         self.0.recv_timeout(timeout).map(Lost::of)
     }
 
-    /// Looks whether the loss was told.
+    /// Checks without waiting whether the loss was reported.
     ///
     /// # Errors
-    /// Nothing was told yet, or the lock was released.
+    /// No loss was reported yet, or the lock was released.
     pub fn try_recv(&self) -> Result<Lost, TryRecvError> {
         self.0.try_recv().map(Lost::of)
     }
 }
 
-/// A lock was lost: its record was removed, or another holder has it.
+/// The loss of a lock: its record was removed, or another holder has it.
 #[derive(Debug, Clone)]
 pub struct Lost {
     holder: Option<Holder>,
@@ -221,7 +227,7 @@ impl Lost {
         Self { holder: lost.holder.map(|holder| Holder::of(*holder)) }
     }
 
-    /// Who has it now, if anyone has.
+    /// The current holder, if there is one.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
@@ -238,13 +244,13 @@ impl fmt::Display for Lost {
 
 impl StdError for Lost {}
 
-/// Why a lock was not released.
+/// The reason why a lock was not released.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// It was no longer held.
+    /// The lock was no longer held.
     Lost(Lost),
-    /// Its record could not be removed. Without its process it counts as over.
+    /// The record could not be removed. Without its process, the hold counts as ended.
     Failed(Error),
 }
 

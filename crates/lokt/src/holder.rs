@@ -1,4 +1,4 @@
-//! Who holds a lock.
+//! Holders of locks.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use lokt_sys::machine::system_time;
 
 use crate::Token;
 
-/// Who holds a lock, as it was when it was looked at.
+/// The holder of a lock, as of the moment when its record was read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Holder(Box<Stored>);
 
@@ -18,12 +18,12 @@ impl Holder {
         Self(Box::new(stored))
     }
 
-    /// The owner: a login name, unless the holder said otherwise.
+    /// The owner: a login name, unless the holder chose another one.
     pub fn owner(&self) -> &str {
         &self.0.hold.owner
     }
 
-    /// The agent of the owner that asked for it.
+    /// The owner's agent that requested the lock.
     pub fn agent(&self) -> &str {
         &self.0.hold.agent_id
     }
@@ -33,37 +33,41 @@ impl Holder {
         &self.0.hold.host
     }
 
-    /// The process that acquired it. It may have ended long ago: see [`ends_with_process`](Self::ends_with_process).
+    /// The process that acquired it. It may have exited long ago: see
+    /// [`ends_with_process`](Self::ends_with_process).
     pub fn pid(&self) -> Option<u32> {
         u32::try_from(self.0.hold.pid).ok().filter(|pid| *pid > 0)
     }
 
-    /// Whether the hold ends with its process, as a guard's does. One of `lokt lock` outlives the process that acquired it.
+    /// Reports whether the hold ends with its process, as a guard's does. A hold of `lokt lock`
+    /// outlives the process that acquired it.
     pub fn ends_with_process(&self) -> bool {
         self.0.hold.has(PartKind::Process)
     }
 
-    /// When it was acquired, by the wall clock of its host.
+    /// The time of the acquisition, by the wall clock of its host.
     pub fn since(&self) -> Option<SystemTime> {
         self.0.hold.began().map(system_time)
     }
 
-    /// How long it lasts without a renewal. `None`: it has no lease, or is over.
+    /// The time until it expires without a renewal; `None` if it has no lease or has ended.
     pub fn expires_in(&self) -> Option<Duration> {
         self.0.left_ms().map(Duration::from_millis)
     }
 
-    /// When it ends by the wall clock of its host, if it isn't renewed; `None` without a lease.
+    /// The time at which it expires without a renewal, by the wall clock of its host; `None`
+    /// without a lease.
     pub fn expires_at(&self) -> Option<SystemTime> {
         self.0.hold.expires_at.map(system_time)
     }
 
-    /// Whether the hold still counts: its lease is not over and its process is not known to be gone.
+    /// Reports whether the hold still counts: its lease has not expired, and its process is not
+    /// known to be gone.
     pub fn is_live(&self) -> bool {
         self.0.lives()
     }
 
-    /// Why it was acquired, in the holder's words.
+    /// The reason for the acquisition, in the holder's words.
     pub fn reason(&self) -> Option<&str> {
         self.0.hold.reason.as_deref()
     }
@@ -92,7 +96,7 @@ impl fmt::Debug for Holder {
 }
 
 impl fmt::Display for Holder {
-    /// `owner@host`, with the process if it ends with one.
+    /// `owner@host`, with the pid if the hold ends with its process.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.owner())?;
         if !self.host().is_empty() {

@@ -1,6 +1,8 @@
-//! Locks with leases, fencing tokens and queues, in plain files on one machine: no daemon, and the same files as the command `lokt`.
+//! Locks with leases, fencing tokens and queues, in plain files on one machine. There is no daemon,
+//! and the command `lokt` uses the same files.
 //!
-//! A program and a shell script exclude each other: what [`Lokt::guard`] holds here, `lokt guard` waits for there.
+//! Programs and shell scripts exclude each other: `lokt guard` waits for a lock that
+//! [`Lokt::guard`] holds, and vice versa.
 //!
 //! ```
 //! use std::time::Duration;
@@ -33,7 +35,8 @@
 //! # }
 //! ```
 //!
-//! Several locks, a wait that another thread ends, a lock that outlives the program, and who holds what:
+//! Acquiring several locks, cancelling a wait from another thread, holding a lock beyond the
+//! program's lifetime, and listing holders:
 //!
 //! ```
 //! use std::time::Duration;
@@ -77,41 +80,49 @@
 //! |---|---|
 //! | hold a lock while this program does something | `lokt.guard("x").acquire()?`: a [`Held`] |
 //! | … only if it is free | `lokt.guard("x").try_acquire()?` |
-//! | … or for a while, or until another thread cancels | [`acquire_timeout`](Request::acquire_timeout), [`acquire_until`](Request::acquire_until) |
-//! | hold several locks, all or none | `lokt.guard_all(["a", "b"]).acquire()?`, in short [`lokt.acquire_all(["a", "b"])?`](Lokt::acquire_all) |
-//! | show a wait | [`on_wait`](Request::on_wait) |
+//! | … or wait with a time limit, or until another thread cancels | [`acquire_timeout`](Request::acquire_timeout), [`acquire_until`](Request::acquire_until) |
+//! | hold several locks, all or nothing | `lokt.guard_all(["a", "b"]).acquire()?`, in short [`lokt.acquire_all(["a", "b"])?`](Lokt::acquire_all) |
+//! | show progress while waiting | [`on_wait`](Request::on_wait) |
 //! | hold a lock across programs, until it is unlocked | `lokt.lock("x").acquire()?`, later `lokt.unlock("x")?` |
-//! | replace a file only while the lock is really held | [`held.publish(&draft, &target)?`](Held::publish): it copies the draft |
-//! | ask whether a lock was taken away | [`held.check()`](Held::check) |
-//! | be told when it is | [`held.losses()`](Held::losses), a receiver |
+//! | replace a file only if the lock is still held | [`held.publish(&draft, &target)?`](Held::publish): it copies the draft |
+//! | check whether a lock was lost | [`held.check()`](Held::check) |
+//! | be notified when it is | [`held.losses()`](Held::losses), a receiver |
 //! | see who holds a lock, or all of them | [`lokt.holder("x")?`](Lokt::holder), [`lokt.status()?`](Lokt::status) |
-//! | let nothing start for a while | [`lokt.freeze("x").ttl(time).apply()?`](Lokt::freeze) |
+//! | prevent new acquisitions for a while | [`lokt.freeze("x").ttl(time).apply()?`](Lokt::freeze) |
 //! | break a lock | [`break_stale`](Lokt::break_stale), [`force_unlock`](Lokt::force_unlock) |
-//! | have a task of a ledger to yourself | `ledger.claim("1.2").acquire()?`, the same [`Request`] |
-//! | be the one writer of a worktree | `worktree.lease().acquire()?`, the same [`Request`] |
+//! | be the only one to work on a task of a ledger | `ledger.claim("1.2").acquire()?`, the same [`Request`] |
+//! | be the only writer of a worktree | `worktree.lease().acquire()?`, the same [`Request`] |
 //! | wait for the next events of a ledger | `ledger.follow(from)`, an iterator |
-//! | end any wait, or the copying of a snapshot | [`Cancel`], from another thread |
+//! | cancel any wait, or the copying of a snapshot | [`Cancel`], from another thread |
 //!
 //! # What to know
 //!
-//! - **Answers.** A [`LockError`] is a refusal (`Denied`, with a [`Denial`] that names the holder), a bad name, a cancelled wait, or an [`Error`]
-//!   of the system. A wait that times out is refused.
-//! - **Owners.** An owner is a text, by default the login of the process. Guards exclude each other, also of one owner and in one process.
-//!   What [`Lokt::lock`] holds is its owner's: the owner gets it again, and only the owner unlocks it.
-//! - **Leases.** Without a `ttl` a guard's lock ends with its process, and an owner's by `unlock`. A lease ends it earlier: when the process was
-//!   stopped for that long, or when nobody renewed it.
-//! - **Tokens.** Each hold has a fencing token, a number that only grows. A process that was stopped for longer than its lease has lost the
-//!   lock and doesn't know it yet. So a service should refuse a token below the greatest that it saw, and a file is best replaced
-//!   by [`Held::publish`].
-//! - **Manners.** The library never prints, never ends the process and never reads the environment. It blocks; it has no runtime. A [`Held`]
-//!   may be sent to another thread; in a forked child it is the parent's.
+//! - **Errors.** A [`LockError`] is a refusal (`Denied`, with a [`Denial`] that names the holder),
+//!   a bad name, a cancelled wait, or a system [`Error`]. A wait that times out is refused.
+//! - **Owners.** An owner is a string, by default the login name of the process. Guards exclude
+//!   each other, even if they have the same owner or run in the same process. A lock acquired with
+//!   [`Lokt::lock`] belongs to its owner: the owner can acquire it again, and only the owner can
+//!   unlock it.
+//! - **Leases.** Without a `ttl`, a guard's lock ends with its process, and an owner's lock ends
+//!   with `unlock`. A lease ends it earlier: when the process was suspended for that long, or when
+//!   the lease was not renewed.
+//! - **Tokens.** Each hold has a fencing token, a number that only increases. A process that was
+//!   suspended for longer than its lease has lost the lock and doesn't know it yet. A service
+//!   should therefore refuse tokens below the greatest one it has seen. To replace a file, use
+//!   [`Held::publish`].
+//! - **Side effects.** The library never prints, never ends the process and never reads the
+//!   environment. Calls block; there is no async runtime. A [`Held`] may be sent to another thread;
+//!   in a forked child it still belongs to the parent.
 //!
 //! # Features
 //!
-//! - `ledger` (default): append-only ledgers of events with claims, in the module `ledger`. Refusals are a `ClaimError`.
-//! - `worktree` (default): leases on worktrees and fenced snapshots, in the module `worktree`. Refusals are a `LeaseError`.
+//! - `ledger` (default): append-only ledgers of events with claims, in the module `ledger`.
+//!   Refusals are returned as `ClaimError`.
+//! - `worktree` (default): leases on worktrees and fenced snapshots, in the module `worktree`.
+//!   Refusals are returned as `LeaseError`.
 //!
-//! A program that only locks says `default-features = false`. Linux only; the oldest Rust is 1.95.
+//! A program that only needs locks can set `default-features = false`. Linux only; the minimum Rust
+//! version is 1.95.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("lokt needs target_os = \"linux\": it stands on pidfd, boot clocks, O_TMPFILE and renameat2");
@@ -147,13 +158,14 @@ pub mod ledger;
 #[cfg(feature = "worktree")]
 pub mod worktree;
 
-/// The compiler reads the examples of both READMEs, too.
+/// Includes the examples of both READMEs in the doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// A lock may be acquired in one thread and released in another, and errors may be sent to where they are shown.
+/// Compile-time check: a lock may be acquired in one thread and released in another, and errors may
+/// be sent to other threads.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
     const fn is_send<T: Send>() {}

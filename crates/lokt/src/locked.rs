@@ -9,7 +9,8 @@ use lokt_sys::machine::system_time;
 
 use crate::{Token, Warning};
 
-/// A lock of the owner, as `lokt lock` makes it: it outlives this program, until it is unlocked or its lease is over.
+/// A lock that belongs to the owner, as `lokt lock` acquires it. It outlives this program until it
+/// is unlocked or its lease expires.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,22 +58,22 @@ impl Locked {
         self.hold().lock_id.as_str()
     }
 
-    /// Whether the owner had it already and its lease began anew.
+    /// Reports whether the owner already held it and its lease was restarted.
     pub fn is_refreshed(&self) -> bool {
         self.granted.refreshed
     }
 
-    /// Its lease.
+    /// The lease, if there is one.
     pub fn ttl(&self) -> Option<Duration> {
         u64::try_from(self.hold().ttl_sec).ok().filter(|ttl_sec| *ttl_sec > 0).map(Duration::from_secs)
     }
 
-    /// When it ends by the wall clock, if it has a lease.
+    /// The time at which it expires by the wall clock, if it has a lease.
     pub fn expires_at(&self) -> Option<SystemTime> {
         self.hold().expires_at.map(system_time)
     }
 
-    /// What the caller should know although it worked.
+    /// Warnings of the successful acquisition.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

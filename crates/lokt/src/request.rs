@@ -40,7 +40,7 @@ pub struct Request<'a, T: Acquire> {
     on_wait: Option<OnWait<'a>>,
 }
 
-/// A callback while a request waits.
+/// Callback that is invoked while a request waits.
 type OnWait<'a> = Box<dyn FnMut(&Waiting<'_>) + Send + 'a>;
 
 impl<'a, T: Acquire> Request<'a, T> {
@@ -48,13 +48,13 @@ impl<'a, T: Acquire> Request<'a, T> {
         Self { asked: Asked { source, names, ttl: None, reason: None }, cancel: None, on_wait: None }
     }
 
-    /// Sets the lease: how long it is held after its last renewal. A thread of this program renews
-    /// it, mostly after a third of that time. A lock of the owner ([`Locked`]) is not renewed.
+    /// Sets the lease: how long the hold lasts after its last renewal. A thread of this program
+    /// renews it, usually after a third of that time. An owner's lock ([`Locked`]) is not renewed.
     ///
-    /// - Lock: rounded up to seconds. Zero is no lease, which is the default.
-    /// - Claim: rounded up to seconds. The default is that of the ledger, mostly five minutes.
-    /// - Lease of a worktree: from 100 ms to 24 h. The default is that of the repository, mostly
-    ///   30 s.
+    /// - Lock: rounded up to seconds. Zero means no lease, which is the default.
+    /// - Claim: rounded up to seconds. The default is that of the ledger, usually five minutes.
+    /// - Lease of a worktree: from 100 ms to 24 h. The default is that of the lokt repository,
+    ///   usually 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.asked.ttl = Some(ttl);
         self
@@ -72,7 +72,7 @@ impl<'a, T: Acquire> Request<'a, T> {
         self
     }
 
-    /// Acquires it at once, or not at all.
+    /// Acquires it at once, without waiting.
     ///
     /// # Errors
     ///
@@ -82,31 +82,31 @@ impl<'a, T: Acquire> Request<'a, T> {
         self.obtain(Timeout::Once)
     }
 
-    /// Acquires it, and waits for it without a limit. Waiters for a lock are served in the order of
+    /// Acquires it, waiting without a time limit. Waiters for a lock are served in the order of
     /// their requests; those for a claim or a lease have no order.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire), if waiting cannot help. `Cancelled` by
-    /// [`cancel`](Self::cancel).
+    /// Same as [`try_acquire`](Self::try_acquire), if waiting cannot help. `Cancelled` if
+    /// [`cancel`](Self::cancel) ended the wait.
     pub fn acquire(self) -> Result<T, T::Error> {
         self.obtain(Timeout::Never)
     }
 
-    /// Acquires it, and waits for it for at most `timeout`.
+    /// Acquires it, waiting at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); it is refused when the time is over.
+    /// Same as [`acquire`](Self::acquire); the request is refused when the timeout has elapsed.
     pub fn acquire_timeout(self, timeout: Duration) -> Result<T, T::Error> {
         self.obtain(Timeout::After(timeout))
     }
 
-    /// Acquires it, and waits for it until `cancel` ends the wait.
+    /// Acquires it, waiting until `cancel` ends the wait.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub fn acquire_until(self, cancel: &'a Cancel) -> Result<T, T::Error> {
         self.cancel(cancel).acquire()
     }
@@ -129,7 +129,7 @@ impl<'a, T: Acquire> Request<'a, T> {
 }
 
 impl<T: Acquire<Error = LockError>> Request<'_, T> {
-    /// Sets the reason, which refused callers are shown.
+    /// Sets the reason that is shown to refused callers.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.asked.reason = Some(reason.into());
         self
@@ -144,17 +144,17 @@ impl<T: Acquire> fmt::Debug for Request<'_, T> {
     }
 }
 
-/// Checks a name before anything is touched.
+/// Validates a name before anything is touched.
 pub(crate) fn checked(name: &str) -> Result<LockName, LockError> {
     LockName::new(name).map_err(|why| LockError::BadName { name: name.to_owned(), why })
 }
 
-/// Whole seconds, at least as long. Zero is no lease.
+/// Rounds up to whole seconds. Zero means no lease.
 pub(crate) fn lock_ttl(ttl: Option<Duration>) -> Option<u64> {
     ttl.map(lokt_core::duration::whole_seconds).filter(|ttl_sec| *ttl_sec > 0)
 }
 
-/// A wait, as [`Request::on_wait`] is told of it.
+/// The state of a wait, as reported to [`Request::on_wait`].
 #[derive(Debug)]
 pub struct Waiting<'a> {
     told: &'a Told<'a>,
@@ -163,7 +163,8 @@ pub struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// The name of the lock or worktree, or the task. Of several, one that is in the way.
+    /// The name of the lock or worktree, or the task. If several were requested, one that blocks
+    /// the request.
     pub fn name(&self) -> &str {
         self.told.name
     }
@@ -179,21 +180,21 @@ impl Waiting<'_> {
         self.is_queued.then_some(self.told.ahead)
     }
 
-    /// How long the wait has lasted.
+    /// The time waited so far.
     pub fn waited(&self) -> Duration {
         self.told.waited
     }
 
-    /// How long it may still last; `None`: there is no timeout.
+    /// The time left until the timeout; `None` if there is no timeout.
     pub fn left(&self) -> Option<Duration> {
         self.told.left
     }
 }
 
-/// The outcome of a [`Request`]: [`Held`], several of them, [`Locked`], `Claimed` or `Leased`. No
-/// other type can be one.
+/// The result of a [`Request`]: [`Held`], several of them, [`Locked`], `Claimed` or `Leased`. Other
+/// types cannot implement this trait.
 pub trait Acquire: sealed::Obtain<<Self as Acquire>::Error> {
-    /// The reason why it is not acquired.
+    /// The reason why it was not acquired.
     type Error: std::error::Error + From<Error> + sealed::Cancellable;
 }
 
@@ -211,20 +212,20 @@ pub(crate) mod sealed {
     }
 
     pub trait Obtain<E>: Sized {
-        /// Where it is acquired.
+        /// The object from which it is acquired.
         type Source: 'static;
         /// True if waiters are served in the order of their requests.
         const IS_QUEUED: bool;
 
         fn obtain(asked: Asked<'_, Self::Source>, policy: &mut WaitPolicy<'_>) -> Result<Self, E>;
 
-        /// The holder that a wait is for, to show.
+        /// The holder that blocks the wait, for display.
         fn holder(_source: &Self::Source, told: &Told<'_>) -> Option<Holder> {
             told.denial.holder().cloned().map(Holder::of)
         }
     }
 
-    /// An error that can say that a wait was cancelled.
+    /// An error that can represent a cancelled wait.
     pub trait Cancellable {
         fn cancelled() -> Self;
     }

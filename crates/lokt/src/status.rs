@@ -1,10 +1,10 @@
-//! What is stored under a name.
+//! The state of a name.
 
 use lokt_named::{Entry, EntryState};
 
 use crate::{Error, Holder};
 
-/// One line of [`Lokt::status`](crate::Lokt::status).
+/// One entry of [`Lokt::status`](crate::Lokt::status).
 #[derive(Debug)]
 pub struct LockStatus {
     name: String,
@@ -13,13 +13,13 @@ pub struct LockStatus {
     state: LockState,
 }
 
-/// What is stored under a name.
+/// The record that is stored under a name.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LockState {
-    /// A hold or a freeze, which may be over: see [`Holder::is_live`].
+    /// A hold or a freeze, which may have ended: see [`Holder::is_live`].
     Held(Holder),
-    /// A record that can't be understood; the text says why.
+    /// An invalid record; the text says why.
     Corrupt(String),
     /// A record that another program is writing at this moment.
     BeingWritten,
@@ -47,17 +47,17 @@ impl LockStatus {
         &self.name
     }
 
-    /// Whether it is a freeze and no lock.
+    /// Reports whether it is a freeze rather than a lock.
     pub fn is_freeze(&self) -> bool {
         self.is_freeze
     }
 
-    /// How many requests wait for it.
+    /// The number of requests that wait for it.
     pub fn waiters(&self) -> usize {
         self.waiters
     }
 
-    /// What is stored.
+    /// The stored record.
     pub fn state(&self) -> &LockState {
         &self.state
     }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use lokt_core::hold::Fence;
 
-/// A fencing token: the number of a hold. Each new hold of a name has a greater one, so a service that remembers the greatest token it
-/// saw can refuse a holder that was overtaken.
+/// A fencing token: the number of a hold. Each new hold of a name has a greater one, so a service
+/// that remembers the greatest token it has seen can refuse a stale holder.
 ///
 /// ```
 /// use lokt::Token;
@@ -21,7 +21,7 @@ use lokt_core::hold::Fence;
 pub struct Token(NonZero<u64>);
 
 impl Token {
-    /// The token with this number; `None` for 0, which is no token.
+    /// Returns the token with this number; `None` for 0, which is not a token.
     pub fn new(number: u64) -> Option<Self> {
         NonZero::new(number).map(Self)
     }

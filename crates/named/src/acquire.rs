@@ -1,4 +1,4 @@
-//! Asking for a guard's holds: one name or several, all or nothing.
+//! Acquires a guard's holds: one name or several, all or nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,30 +19,31 @@ use lokt_sys::error::Error;
 use lokt_sys::wait_policy::WaitPolicy;
 use lokt_sys::warnings::{Warning, WithWarnings};
 
-/// What came of asking for several names at once.
+/// Result of asking for several names at once.
 pub enum Acquired {
-    /// All of them are ours. Those that we are inside of already are not: nothing is renewed or released for them.
+    /// All names are held. Holds that the caller is already inside of are not ours: nothing is
+    /// renewed or released for them.
     All {
-        /// What was granted.
+        /// The granted holds.
         owned_holds: Vec<OwnedHold>,
         /// Every name with its hold, in the order of the names.
         holds: Vec<(LockName, Hold)>,
     },
-    /// None of them is.
+    /// None of the names is held.
     Denied {
-        /// Which one stood in the way.
+        /// The name that could not be acquired.
         name: LockName,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// None of them is, because the wait was interrupted.
+    /// None of the names is held, because the wait was interrupted.
     Interrupted,
 }
 
 impl Lokt {
-    /// Asks for a guard's hold of each of `names`, all or nothing: together, where the store can do that
-    /// or nothing is waited for. Otherwise one after the other in their byte order: all callers ask in the
-    /// same order, so none waits for another that waits for it.
+    /// Acquires a guard's hold of each of `names`, all or nothing: in one request, if the store
+    /// supports that or the caller doesn't wait. Otherwise one after the other in byte order: all
+    /// callers use the same order, so no two of them wait for each other.
     pub fn owned(
         &self,
         names: &[LockName],
@@ -86,7 +87,7 @@ impl Lokt {
             if taken.renewers.iter().all(Renewer::is_held) && taken.is_whole() {
                 return Ok(taken.all());
             }
-            // One was lost meanwhile, so it isn't all of them: from the beginning.
+            // A hold was lost during the wait for the others: start again.
             taken.give_back();
         }
     }
@@ -105,8 +106,9 @@ impl Lokt {
         })
     }
 
-    /// Asks for all of `names` in one request. `holds`: what the caller holds already. `Some`: not all of
-    /// them were granted, and all in `taken` was given back; an error did the same.
+    /// Asks for all of `names` in one request. `holds` is what the caller already holds. `Some`:
+    /// not all names were granted, and everything in `taken` has been released. The same holds for
+    /// an error.
     fn acquire(
         &self,
         names: &[LockName],
@@ -161,29 +163,30 @@ impl Lokt {
     }
 }
 
-/// What was granted so far.
+/// Holds granted so far.
 #[derive(Default)]
 struct Taken {
     owned_holds: Vec<OwnedHold>,
     holds: Vec<(LockName, Hold)>,
-    /// What we have must not run out while we wait for the rest. One for each of the first holds.
+    /// Renewers for the first holds, one each: they must not expire while we wait for the rest.
     renewers: Vec<Renewer>,
     warnings: Vec<Warning>,
 }
 
 impl Taken {
-    /// Looks after what isn't looked after yet.
+    /// Starts a renewer for each hold that has none yet.
     fn mind(&mut self, ttl_sec: Option<u64>) {
         let new = self.owned_holds[self.renewers.len()..].iter().map(|owned| owned.renewer(ttl_sec, |_| {}));
         self.renewers.extend(new);
     }
 
-    /// Is the first still ours, now that the last is? The root may have been deleted while we waited.
+    /// Reports whether all holds are still ours when the last one is. The root may have been
+    /// deleted while we waited.
     fn is_whole(&self) -> bool {
         self.owned_holds.iter().all(|owned| !matches!(owned.proof().look(), Outcome::Lost(_)))
     }
 
-    /// What we hold by now, for those who look for deadlocks.
+    /// Holds of this process by now, for deadlock detection.
     fn inherited_holds(&self, inside: &InheritedHolds) -> InheritedHolds {
         let mut inherited_holds = inside.clone();
         for owned in &self.owned_holds {
@@ -192,7 +195,7 @@ impl Taken {
         inherited_holds
     }
 
-    /// Keeps what was granted; gives everything back if it was refused.
+    /// Keeps a granted hold. If it was refused, releases all of them.
     fn add(
         &mut self,
         lokt: &Lokt,
@@ -207,7 +210,7 @@ impl Taken {
                 self.warnings.extend(warnings);
                 let hold = *hold.expect("a guard removes nothing");
                 self.holds.push((name.clone(), hold.clone()));
-                // What can't be read may be what another program was about to write.
+                // An unreadable record may be one that another program was about to write.
                 let is_foreign = |before: &Hold| before.is_foreign() || before.has_foreign_process();
                 let was_foreign =
                     broken == Some(Broken::Corrupt) || before.is_some_and(|before| is_foreign(&before.hold));
@@ -232,7 +235,7 @@ impl Taken {
         }
     }
 
-    /// Lets the holds from this one on, which are of one request, be renewed together.
+    /// Makes the holds from `first` on, which belong to one request, renew together.
     fn share(&mut self, first: usize, presence: Option<Arc<dyn Presence>>) {
         let Some(presence) = presence else { return };
         let holds = self.owned_holds[first..].iter().map(|owned| (owned.name.clone(), key_of(&owned.hold)));
@@ -246,7 +249,7 @@ impl Taken {
         WithWarnings { value, warnings: self.warnings }
     }
 
-    /// The last one first: a waiter for the first name may want the others too.
+    /// Releases the last one first: a waiter for the first name may want the others too.
     fn give_back(&mut self) {
         self.renewers.clear();
         while let Some(owned) = self.owned_holds.pop() {

@@ -1,4 +1,4 @@
-//! Reading the audit log: all of it, oldest event first, or what is added from now on.
+//! Reads the audit log: all of it, oldest event first, or what is added from now on.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,36 +15,41 @@ use lokt_sys::error::Error;
 use lokt_sys::wait_policy::Interrupt;
 use lokt_sys::wakeup::sleep_on;
 
-/// Where changes are reported, a look now and then catches what isn't: another machine's, on a network file system.
+/// Interval between checks where changes are reported. It covers changes that are not: those of
+/// another machine on a network file system.
 const LOOK: Duration = Duration::from_secs(1);
-/// Where they can't be, because there is no log yet or too much is watched already.
+/// Interval between checks where changes can't be reported, because there is no log yet or too much
+/// is watched already.
 const POLL: Duration = Duration::from_millis(200);
 
 impl Inspection<'_> {
-    /// Everything in the audit log, oldest first.
+    /// Shows everything in the audit log, oldest first.
     pub fn history(self, show: &mut dyn FnMut(Found<'_>) -> ControlFlow<()>) -> Result<(), Error> {
         self.lokt.store().audit().read(show, &Call::UNLIMITED)
     }
 
-    /// What happened last, newest first: at most `limit` events, of one name or of all. Lines that are none are left out.
+    /// Returns the last events, newest first: at most `limit`, of one name or of all. Lines that
+    /// are not events are left out.
     pub fn last_events(self, name: Option<&LockName>, limit: usize) -> Vec<Event> {
         self.lokt.store().audit().last(name, limit, &Call::UNLIMITED)
     }
 }
 
-/// Follows the log from now on: through rotations, ours and anybody's, truncation, deletion, and before there is a log at all.
+/// Follows the log from now on: through rotations by lokt or another program, truncation, deletion,
+/// and before there is a log at all.
 #[derive(Default)]
 pub struct Follower {
     follow: Option<Box<dyn Follow>>,
 }
 
 impl Follower {
-    /// Nothing has been looked at.
+    /// Returns a follower that has not checked the log yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells what is new since the last look. The first look only finds out where the end is. `None`: there is no root at this moment.
+    /// Shows what is new since the last call. The first call only finds the end of the log. `lokt`
+    /// is `None` while there is no root.
     pub fn look(
         &mut self,
         lokt: Option<&Lokt>,
@@ -56,7 +61,7 @@ impl Follower {
         self.follow.get_or_insert_with(begin).look(lokt.map(Lokt::store), show)
     }
 
-    /// Sleeps until there may be something new. True: the alarm went off.
+    /// Sleeps until there may be something new. Returns true if the alarm went off.
     pub fn sleep(&self, alarm: &mut dyn Interrupt) -> io::Result<bool> {
         let ready = {
             let added = self.follow.as_ref().and_then(|follow| follow.fd());

@@ -1,8 +1,9 @@
-//! Who waits for whom: a circle of processes each of which holds what the next one waits for.
+//! Deadlock detection: finds a cycle of processes, each of which holds what the next one waits for.
 //!
-//! Every pulse in a line carries what its process holds, so the lines together are the whole graph. It is read without the mutex, one
-//! line after the other, so what was put together may never have been there at once. But a real deadlock stays: only what is
-//! still there at a second look is one.
+//! Every pulse in a queue lists what its process holds, so the queues together are the whole graph.
+//! It is read without the mutex, one queue after the other, so the combined graph may never have
+//! existed at any one moment. But a real deadlock persists: a cycle counts only if a second read
+//! finds it again.
 
 use std::collections::HashSet;
 
@@ -14,27 +15,28 @@ use crate::inspect::Inspection;
 use crate::store::{Call, Depth, Scan, Waiter};
 use lokt_sys::error::Error;
 
-/// One process in a circle.
+/// One process in a cycle.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// What it holds.
+    /// The lock that it holds.
     pub holds: LockName,
-    /// What it waits for.
+    /// The lock that it waits for.
     pub waits_for: LockName,
-    /// Who it is.
+    /// The process itself.
     pub waiter: Waiter,
 }
 
 impl Inspection<'_> {
-    /// The circle that keeps `name` from ever becoming free, if there is one.
+    /// Returns the cycle that keeps `name` from ever becoming free, if there is one.
     pub fn deadlock(self, name: &LockName) -> Result<Option<Vec<Link>>, Error> {
         let Some(found) = circle(&self.links()?, name) else { return Ok(None) };
-        // Tickets and holds never come back: what waited and held at both looks did so all the time between them.
+        // Tickets and holds never come back: those found by both reads existed all the time between
+        // them.
         let now = self.links()?;
         Ok(found.iter().all(|link| now.iter().any(|same| same.is(link))).then_some(found))
     }
 
-    /// Everyone who holds something and waits for something.
+    /// Returns all processes that hold something and wait for something.
     fn links(self) -> Result<Vec<Link>, Error> {
         let queues = self.lokt.scan(Scan::Awaited, Depth::QUEUE, |name, view| Some((name.clone(), view.queue)))?;
         let mut links = Vec::new();
@@ -67,7 +69,7 @@ impl Link {
     }
 }
 
-/// Follows the links from `name` until it comes to a lock that it has been at on this way.
+/// Follows the links from `name` until it reaches a lock that is already on the current path.
 fn circle(links: &[Link], name: &LockName) -> Option<Vec<Link>> {
     follow(links, name, &mut Vec::new(), &mut HashSet::new())
 }
@@ -76,7 +78,7 @@ fn follow(links: &[Link], name: &LockName, way: &mut Vec<Link>, been: &mut HashS
     if let Some(start) = way.iter().position(|link| link.holds == *name) {
         return Some(way.split_off(start));
     }
-    // From where we have been there is no way back.
+    // No cycle can be reached from a lock that was already visited.
     if !been.insert(name.clone()) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Acting under a fencing token: asking whether it is still the one, and publishing a file only if it is.
+//! Fencing tokens: checks whether a token is still current, and publishes a file only if it is.
 
 use std::path::Path;
 
@@ -16,31 +16,31 @@ use lokt_sys::publish_error::{bad_target, file_error};
 use lokt_sys::staged::{StageError, Staged};
 use lokt_sys::warnings::WithWarnings;
 
-/// The answer to a question about a token.
+/// Result of checking a token.
 #[derive(Debug)]
 pub enum Fenced {
-    /// It is the one of this living hold.
+    /// The token is that of this living hold.
     Current(Box<Holder>),
-    /// It is not.
+    /// The token is not that of a living hold.
     Denied(Refusal),
 }
 
-/// The answer to a `publish`.
+/// Result of a `publish`.
 #[derive(Debug)]
 pub enum Publishing {
     /// The file is in its place.
     Published {
-        /// How long it is.
+        /// Its length in bytes.
         bytes: u64,
         /// The hold under which it was published.
         holder: Box<Holder>,
     },
-    /// The token is no good any more; nothing was touched.
+    /// The token is no longer valid; nothing was changed.
     Denied(Refusal),
 }
 
 impl Lokt {
-    /// Is `token` that of the living hold of `name`?
+    /// Checks whether `token` is that of the living hold of `name`.
     pub fn check_token(&self, name: &LockName, token: impl Into<Presented>) -> Result<Fenced, Error> {
         let ask = Ask::lock(name, Intent::Check(token.into()), LockId::default());
         let view = self.look(name, ask.depth())?.readable(name, Target::Lock)?;
@@ -51,8 +51,9 @@ impl Lokt {
         Ok(fenced(why, view.slot.into_holder(), view.waiting))
     }
 
-    /// Puts a copy of `source` where `target` is, in one step, if `token` is still that of the living hold of `name`: it is
-    /// compared and the file renamed inside the same mutex in which locks are granted, so nobody with a greater token can come between.
+    /// Puts a copy of `source` in the place of `target`, atomically, if `token` is still that of
+    /// the living hold of `name`. The token is compared and the file renamed inside the same mutex
+    /// in which locks are granted, so no holder of a greater token can come between.
     pub fn publish(
         &self,
         name: &LockName,
@@ -61,7 +62,7 @@ impl Lokt {
         target: &Path,
     ) -> Result<WithWarnings<Publishing>, Error> {
         let presented = token.into();
-        // Whoever is too late needn't copy first.
+        // With a stale token, skip the copy.
         let mut staged = match self.check_token(name, presented.clone())? {
             Fenced::Current(_) => Some(self.stage(source, target)?),
             Fenced::Denied(_) => None,
@@ -81,7 +82,7 @@ impl Lokt {
         };
         let mut act = || match staged.as_mut() {
             Some(staged) => staged.publish().map_err(|error| bad_target(target, error)),
-            // It wasn't a moment ago: somebody restored the record.
+            // The token wasn't current a moment ago: the record has been restored since.
             None => Err(Error::new(ErrorKind::Busy, format!("lock \"{name}\" changed at this moment"))),
         };
         let request = Request::of(self.me(), Op(0), &asks);
@@ -97,7 +98,7 @@ impl Lokt {
                 Publishing::Published { bytes: staged.bytes, holder }
             }
             (Fenced::Denied(refusal), staged) => {
-                // Its directory is synced with what was staged there.
+                // Sync the directory in which the copy was staged.
                 drop(staged.map(|staged| staged.sync()));
                 Publishing::Denied(refusal)
             }

@@ -1,4 +1,5 @@
-//! Freezing a name: nothing new is granted under it until it is unfrozen. What holds it goes on, and can be waited for.
+//! Freezes a name: nothing new is granted under it until it is unfrozen. Its current holder
+//! continues, and can be waited for.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ use lokt_sys::wait_policy::WaitPolicy;
 use lokt_sys::wakeup::Wakeup;
 use lokt_sys::warnings::WithWarnings;
 
-/// The answer to a `freeze`.
+/// Result of a `freeze`.
 #[derive(Debug)]
 pub enum Freezing {
-    /// It is frozen now.
+    /// The name is frozen now.
     Frozen(Box<FrozenNow>),
-    /// It is not, or not as was asked.
+    /// The name is not frozen, or not as was asked.
     Denied(Refusal),
 }
 
@@ -32,20 +33,20 @@ pub struct FrozenNow {
     pub freeze: Hold,
     /// The freeze that was there before.
     pub before: Option<Hold>,
-    /// It was over.
+    /// True if that had ended.
     pub replaced: bool,
 }
 
-/// How a wait for what still runs ended.
+/// Result of a wait for what still runs.
 #[derive(Debug)]
 pub enum Drained {
     /// Nothing runs under the name any more.
     Empty,
-    /// This still does, but the time is over.
+    /// This holder still runs, but the time is up.
     TimedOut(Box<Holder>),
-    /// This still does, but the wait was interrupted.
+    /// This holder still runs, but the wait was interrupted.
     Interrupted(Box<Holder>),
-    /// The freeze ended first: whoever comes now gets in.
+    /// The freeze ended first: new callers get in.
     Thawed,
 }
 
@@ -56,14 +57,14 @@ pub struct Freezes<'a> {
 }
 
 impl Lokt {
-    /// The freezes of this root.
+    /// Returns the freezes of this root.
     pub fn freezes(&self) -> Freezes<'_> {
         Freezes { lokt: self }
     }
 }
 
 impl Freezes<'_> {
-    /// Freezes `name`, or gives this owner's freeze a new end. `None` and 0 have no end.
+    /// Freezes `name`, or gives this owner's freeze a new end. `None` and 0 mean no end.
     pub fn freeze(self, name: &LockName, terms: Terms) -> Result<WithWarnings<Freezing>, Error> {
         Ok(match self.lokt.requests().ask(name, Target::Freeze, Intent::Freeze(terms))? {
             Done::Committed(committed) => {
@@ -80,28 +81,29 @@ impl Freezes<'_> {
         })
     }
 
-    /// Ends the freeze over `name`: this owner's, or with `force` whatever is there.
+    /// Ends the freeze over `name`: this owner's, or with `force` any that is there.
     pub fn unfreeze(self, name: &LockName, force: bool) -> Result<WithWarnings<End>, Error> {
         ended(self.lokt.requests().ask(name, Target::Freeze, Intent::Unfreeze { force })?)
     }
 
-    /// The freeze over `name` that counts now: whose it is, or why it can't be read.
+    /// Returns the freeze over `name` that counts now: its holder, or why it can't be read.
     pub fn frozen(self, name: &LockName) -> Option<Result<Box<Holder>, String>> {
         match self.lokt.look(name, Depth::FREEZE) {
             Ok(view) => view.frozen.map(Frozen::known),
-            // What can't be read counts.
+            // An unreadable freeze counts.
             Err(error) => Some(Err(error.to_string())),
         }
     }
 
-    /// What still holds `name`: a living hold, or one that is over and whose process runs on.
+    /// Returns the holder of `name`: a living hold, or one that has ended and whose process still
+    /// runs.
     pub fn still_held(self, name: &LockName) -> Result<Option<Holder>, Error> {
         let holder = self.look_at(name)?.slot.into_holder();
         Ok(holder.map(|holder| *holder).filter(|holder| holder.lives() || runs(holder)))
     }
 
-    /// Waits until no process runs under `name`, whether its lease is over or not. A freeze keeps others from coming; locks without
-    /// a process are not waited for.
+    /// Waits until no process runs under `name`, whether its lease has expired or not. A freeze
+    /// keeps others from coming; locks without a process are not waited for.
     pub fn drain(self, name: &LockName, patience: &mut WaitPolicy<'_>) -> Result<Drained, Error> {
         let clock = WaitClock::start(self.lokt.machine(), patience.timeout);
         loop {
@@ -110,7 +112,7 @@ impl Freezes<'_> {
                     "{name} stays frozen; what can't be read counts as held: `lokt doctor` says what is wrong with it"
                 ))
             })?;
-            // Empty means something only for as long as it is frozen.
+            // An empty name means something only while it is frozen.
             if self.frozen(name).is_none() {
                 return Ok(Drained::Thawed);
             }
@@ -126,7 +128,8 @@ impl Freezes<'_> {
         }
     }
 
-    /// Sleeps until there may be something to see, a second at most. True: it was interrupted.
+    /// Sleeps until there may be something to see, a second at most. Returns true if it was
+    /// interrupted.
     fn sleep_until_it_stirs(
         self,
         name: &LockName,
@@ -135,7 +138,7 @@ impl Freezes<'_> {
         patience: &mut WaitPolicy<'_>,
     ) -> Result<bool, Error> {
         let wakeup = Wakeup::new().map_err(|source| self.lokt.requests().cant_sleep(source))?;
-        // What has just ended is about to say so in the record, too.
+        // The process has ended; its record will follow within milliseconds.
         let soon = || Subscription { fd: None, tick: Duration::from_millis(10) };
         let subscription = self.lokt.store().arm(name, ends, &wakeup).unwrap_or_else(soon);
         let mut nap = Nap::new(clock).on(&wakeup).subscribed(&subscription);
@@ -144,7 +147,8 @@ impl Freezes<'_> {
         Ok(woken == Woken::Interrupted)
     }
 
-    /// What is there, if it can be understood: of anything else nobody knows whether something runs under it.
+    /// Returns what is stored, if it can be understood: otherwise nobody knows whether something
+    /// runs under the name.
     fn look_at(self, name: &LockName) -> Result<View, Error> {
         let view = self.lokt.look(name, Depth::HOLDER)?;
         match view.slot {
@@ -160,7 +164,8 @@ impl Freezes<'_> {
     }
 }
 
-/// Is there a process behind it, as far as can be told? One that can't be asked about counts for as long as its lease.
+/// Reports whether there is a process behind it, as far as can be told. One that can't be checked
+/// counts as long as its lease lasts.
 fn runs(holder: &Holder) -> bool {
     holder.hold.has(PartKind::Process)
         && match holder.liveness {

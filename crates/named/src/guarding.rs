@@ -27,44 +27,44 @@ use lokt_sys::wait_policy::{Timeout, WaitPolicy};
 use lokt_sys::wakeup::Wakeup;
 use lokt_sys::warnings::WithWarnings;
 
-/// What came of asking for a guard's holds.
+/// Result of asking for a guard's holds.
 pub enum Guarding {
-    /// They are ours: run something.
+    /// All names are held: run something.
     Granted(Box<Guarded>),
-    /// None of them is.
+    /// None of the names is held.
     Denied {
-        /// Which name stood in the way.
+        /// The name that could not be acquired.
         name: LockName,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// None of them is, because the wait was interrupted.
+    /// None of the names is held, because the wait was interrupted.
     Interrupted,
 }
 
-/// Holds under which a command can run. Dropped without running one, they are given back.
+/// Holds under which a command can run. If they are dropped without running one, they are released.
 pub struct Guarded {
     lokt: Lokt,
     owned_holds: Vec<Option<OwnedHold>>,
     holds: Vec<(LockName, Hold)>,
     inside: InheritedHolds,
     terms: Terms,
-    /// How long they may be waited for, since when on the monotonic clock.
+    /// Maximum time to wait for them, counted from `asked_ms` on the monotonic clock.
     timeout: Timeout,
     asked_ms: u64,
-    /// One of them took the place of what another program left.
+    /// True if one of them took the place of what another program left.
     beside_foreign: bool,
 }
 
-/// Another program took away what a guard had been granted before its command was started, and it could not be granted again. An error of
-/// [`Guarded::run`] has it in it.
+/// A guard's hold was taken away by another program before its command was started, and could not
+/// be granted again. Contained in an error of [`Guarded::run`].
 #[derive(Debug)]
 pub enum Overtaken {
-    /// It is refused now.
+    /// The lock is refused now.
     Refused {
-        /// Which name stood in the way.
+        /// The name that could not be acquired.
         name: LockName,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
     /// Asking again failed.
@@ -83,7 +83,8 @@ impl fmt::Display for Overtaken {
 impl std::error::Error for Overtaken {}
 
 impl Lokt {
-    /// Asks for a guard's hold of each of `names`, all or nothing. `inside` is what the caller runs under already.
+    /// Acquires a guard's hold of each of `names`, all or nothing. `inside` is what the caller
+    /// already runs under.
     pub fn guard(
         &self,
         names: &[LockName],
@@ -115,15 +116,17 @@ impl Drop for Guarded {
 }
 
 impl Guarded {
-    /// Every name with its hold, in byte order.
+    /// Returns every name with its hold, in byte order.
     pub fn holds(&self) -> &[(LockName, Hold)] {
         &self.holds
     }
 
-    /// Runs `command` and gives the locks back when it has ended. Of the command only words and environment count; it runs in our directory
-    /// and with our descriptors. It runs only after its pid was recorded in each pulse; an error with a
-    /// [`lokt_sys::spawn::NotRecorded`] in it says that this failed, one with an [`Overtaken`] that another program
-    /// took a lock away before. Other errors are of starting it, unless it [had started](lokt_guard::had_started).
+    /// Runs `command` and releases the locks when it has ended. Of the command only arguments and
+    /// environment count; it runs in our directory and with our descriptors. It runs only after its
+    /// pid was recorded in each pulse. An error that contains a [`lokt_sys::spawn::NotRecorded`]
+    /// means that this failed; one with an [`Overtaken`] means that another program took a lock
+    /// away before. Other errors are about starting it, unless it [had
+    /// started](lokt_guard::had_started).
     pub fn run(
         mut self,
         command: &mut Command,
@@ -147,7 +150,8 @@ impl Guarded {
         let (on_lost, until_all) = (options.on_lost, options.until_all);
         let look_ms = self.lokt.store().contract().look_ms;
         let config = GuardConfig { ttl_sec, on_lost, until_all, look_ms };
-        // A lease that the store ends goes on while the machine sleeps, and can't be revived.
+        // A lease that the store ends keeps running while the machine is suspended, and can't be
+        // revived.
         let lasts: Vec<Lasts> = self.owned_holds.iter().flatten().filter_map(OwnedHold::lasts).collect();
         let shortest = lasts.iter().map(|lasts| lasts.ttl).min();
         let clock = if shortest.is_some() { ClockKind::BootTime } else { ClockKind::Monotonic };
@@ -170,15 +174,15 @@ impl Guarded {
         spawn(command, own_group, inbox.before(), records)
     }
 
-    /// The last one first.
+    /// Releases the holds, the last one first.
     fn give_back(&mut self) {
         while let Some(owned) = self.owned_holds.pop() {
             owned.map(OwnedHold::release);
         }
     }
 
-    /// Asks again for what another program took away: it may have judged the same stale record, and have removed ours in its place. False:
-    /// a signal came.
+    /// Asks again for holds that another program took away: it may have judged the same stale
+    /// record, and have removed ours in its place. Returns false if a signal came.
     fn make_sure(&mut self, inbox: &mut SignalQueue, tell: &mut dyn FnMut(&Notice<'_>)) -> io::Result<bool> {
         let is_lost = |owned: &OwnedHold| matches!(owned.proof().look(), Outcome::Lost(_));
         while self.owned_holds.iter().flatten().any(is_lost) {
@@ -209,7 +213,7 @@ impl Guarded {
         Ok(true)
     }
 
-    /// Tells the command under which holds it runs.
+    /// Tells the command, in its environment, under which holds it runs.
     fn describe(&self, command: &mut Command) {
         let list = |show: &dyn Fn(&(LockName, Hold)) -> String| -> String {
             self.holds.iter().map(show).collect::<Vec<String>>().join(",")

@@ -20,24 +20,25 @@ use lokt_sys::threads::mpsc::Receiver;
 use lokt_sys::wait_policy::WaitPolicy;
 use lokt_sys::warnings::WithWarnings;
 
-/// The answer to a request for holds that last as long as a program keeps them.
+/// Result of a request for holds that last as long as a program keeps them.
 #[derive(Debug)]
 pub enum Holding {
     /// All names are held now, each once, in byte order.
     Held(Vec<Held>),
-    /// None is.
+    /// None of the names is held.
     Denied {
         /// The name that was refused.
         name: LockName,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// None is, because the wait was interrupted.
+    /// None of the names is held, because the wait was interrupted.
     Interrupted,
 }
 
 impl Lokt {
-    /// Holds each of `names` as `lokt guard` does, all or none: for as long as this process and its [`Held`] live.
+    /// Holds each of `names` as `lokt guard` does, all or nothing, for as long as this process and
+    /// its [`Held`] live.
     pub fn hold(
         &self,
         names: &[LockName],
@@ -56,14 +57,15 @@ impl Lokt {
     }
 }
 
-/// A lock was lost: its record was deleted, or somebody else was granted it.
+/// The loss of a lock: its record was deleted, or another holder was granted it.
 #[derive(Debug, Clone)]
 pub struct Lost {
-    /// Who has it now.
+    /// The current holder.
     pub holder: Option<Box<Holder>>,
 }
 
-/// A lock that is held. It is renewed while it lives and released when it is dropped; dropping it in a forked child does nothing.
+/// A lock that is held. It is renewed while this value lives and released when it is dropped.
+/// Dropping it in a forked child does nothing.
 pub struct Held {
     owned: Option<OwnedHold>,
     proof: HoldHandle,
@@ -93,22 +95,22 @@ impl Held {
         held
     }
 
-    /// The name that it holds.
+    /// Returns the name that it holds.
     pub fn name(&self) -> &LockName {
         &self.proof.name
     }
 
-    /// The fencing token: hand it to whatever must refuse a stale holder.
+    /// Returns the fencing token: pass it to whatever must refuse a stale holder.
     pub fn token(&self) -> Fence {
         self.hold.token.expect("the store draws a token for each hold that is granted")
     }
 
-    /// The hold as it was granted.
+    /// Returns the hold as it was granted.
     pub fn hold(&self) -> &Hold {
         &self.hold
     }
 
-    /// Looks whether it is still held. What can't be looked at is not lost.
+    /// Checks whether it is still held. A lock that can't be checked is not lost.
     pub fn check(&self) -> Result<(), Lost> {
         if let Some(lost) = self.loss.known() {
             return Err(lost);
@@ -119,7 +121,7 @@ impl Held {
         }
     }
 
-    /// Is told when it is lost, within about a second.
+    /// Returns a receiver that is notified when it is lost, within about a second.
     pub fn losses(&mut self) -> Receiver<Lost> {
         if self.renewer.is_none() {
             self.start_minder();
@@ -127,13 +129,14 @@ impl Held {
         self.loss.listen()
     }
 
-    /// Renews the lease now, as is done by itself half-way through it. For tests that don't wait so long.
+    /// Renews the lease now, as happens automatically half-way through it. For tests that don't
+    /// wait that long.
     #[doc(hidden)]
     pub fn renew(&self) -> Outcome {
         self.proof.renew().value.outcome
     }
 
-    /// Gives it back, and says whether it was held to the end.
+    /// Releases it, and reports whether it was held to the end.
     pub fn release(mut self) -> Result<(), NotReleased> {
         self.end()
     }
@@ -163,7 +166,7 @@ impl Held {
     }
 }
 
-/// A release that found something else than its own hold, or couldn't be written.
+/// A release that found something other than its own hold, or couldn't be written.
 #[derive(Debug)]
 pub enum NotReleased {
     /// It was no longer held.

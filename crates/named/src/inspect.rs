@@ -1,4 +1,5 @@
-//! For those who only look: what is stored, who waits, what a `lock` would be told. Nothing here takes the mutex or changes anything.
+//! Read-only queries: what is stored, who waits, what a `lock` would be told. Nothing here takes
+//! the mutex or changes anything.
 
 use lokt_core::decide::{Cause, Decision, Intent, Terms};
 use lokt_core::denial::{Denial, Holder};
@@ -18,46 +19,46 @@ use lokt_sys::keepers::{Keeper, keeper, keepers_of};
 pub struct Entry {
     /// The name.
     pub name: String,
-    /// A freeze, not a lock.
+    /// True for a freeze, false for a lock.
     pub is_freeze: bool,
-    /// What is there.
+    /// The stored state.
     pub state: EntryState,
-    /// How many wait.
+    /// Number of waiters.
     pub waiters: usize,
 }
 
-/// What is stored under a name.
+/// State that is stored under a name.
 #[derive(Debug)]
 pub enum EntryState {
     /// A hold.
     Held(Box<Holder>),
-    /// No record; the text says why.
+    /// Not a valid record; the text says why.
     Corrupt(String),
     /// An empty, young file.
     BeingWritten,
     /// A record of a later version.
     Newer(i64),
-    /// It can't be read.
+    /// The record can't be read.
     Unreadable(Error),
 }
 
 /// Names that something is known about, each list in order.
 #[derive(Debug, Default)]
 pub struct KnownNames {
-    /// There is a lock record, of whatever kind.
+    /// Names with a lock record, of whatever kind.
     pub locked: Vec<LockName>,
-    /// There is a freeze.
+    /// Names with a freeze.
     pub frozen: Vec<LockName>,
-    /// There is, or was, somebody in line.
+    /// Names that have, or had, a waiter.
     pub awaited: Vec<LockName>,
 }
 
-/// What `guard` would come to.
+/// Predicted result of `guard`.
 #[derive(Debug)]
 pub enum GuardOutlook {
     /// It would get a hold of its own.
     Acquires,
-    /// It would join what the same owner took with `lock`.
+    /// It would join a hold that the same owner acquired with `lock`.
     Joins,
     /// It would run at once, inside the hold that the caller runs under.
     Inside,
@@ -65,36 +66,36 @@ pub enum GuardOutlook {
     Denied(Denial),
 }
 
-/// What `lock` and `guard` would say, and why.
+/// Predicted results of `lock` and `guard`, with the reasons.
 #[derive(Debug)]
 pub struct Outlook {
-    /// What `lock` would do: `None` is a grant.
+    /// The refusal of `lock`: `None` is a grant.
     pub denial: Option<Denial>,
-    /// `lock` would refresh or join an existing hold.
+    /// True if `lock` would refresh or join an existing hold.
     pub refreshes: bool,
-    /// What `guard` would do.
+    /// The result of `guard`.
     pub guard: GuardOutlook,
-    /// What is stored.
+    /// The stored state.
     pub entry: Option<Entry>,
-    /// A freeze over the name: who, or why it can't be read.
+    /// A freeze over the name: its holder, or why it can't be read.
     pub frozen: Option<Result<Box<Holder>, String>>,
-    /// Who waits.
+    /// The waiters.
     pub line: Vec<Waiter>,
 }
 
-/// What can be seen without changing anything.
+/// Queries that change nothing.
 #[derive(Clone, Copy)]
 pub struct Inspection<'a> {
     pub(crate) lokt: &'a Lokt,
 }
 
 impl Lokt {
-    /// What can be seen without changing anything.
+    /// Returns the queries that change nothing.
     pub fn inspect(&self) -> Inspection<'_> {
         Inspection { lokt: self }
     }
 
-    /// One look at `name`, by somebody who isn't in its queue.
+    /// Reads the state of `name`, for a caller that isn't in its queue.
     pub(crate) fn look(&self, name: &LockName, depth: Depth) -> Result<View, Error> {
         self.store().view(name, depth, None, &Call::UNLIMITED)
     }
@@ -107,8 +108,9 @@ impl Lokt {
 }
 
 impl Inspection<'_> {
-    /// Is the process that a record names running? `alive`, `dead`, or `unknown` on another host or in another pid namespace; `none` if
-    /// no process is behind the hold: the pid in an owner's is that of a `lock` command that has exited.
+    /// Returns whether the process that a record names is running: `alive`, `dead`, or `unknown` on
+    /// another host or in another pid namespace. Returns `none` if no process is behind the hold:
+    /// the pid in an owner's is that of a `lock` command that has exited.
     pub fn pid_status(self, hold: &Hold) -> &'static str {
         if !hold.has(PartKind::Process) {
             return "none";
@@ -125,8 +127,9 @@ impl Inspection<'_> {
         }
     }
 
-    /// The processes that keep `hold`, as far as we may look: its guard, its command, and what that started, if they keep the pulse
-    /// beating; and the command that the guard wrote down, if it runs.
+    /// Returns the processes that keep `hold`, as far as we may see them. These are its guard, its
+    /// command, and the processes which that started, if they keep the pulse locked; and the
+    /// command that the guard recorded, if it runs.
     pub fn keepers(self, hold: &Hold) -> Vec<Keeper> {
         let mut keepers = hold.pulse.map(|pulse| keepers_of((pulse.dev, pulse.ino))).unwrap_or_default();
         let here = hold.pid_ns.is_some() && hold.pid_ns == self.lokt.me().pid_ns;
@@ -141,25 +144,26 @@ impl Inspection<'_> {
         keepers
     }
 
-    /// The command that the guard of `hold` runs, if its pulse says so.
+    /// Returns the command that the guard of `hold` runs, if its pulse says so.
     pub fn command(self, hold: &Hold) -> Option<ProcessRef> {
         self.lokt.store().command(hold)
     }
 
-    /// Who waits for `name`, first come first.
+    /// Returns the waiters for `name`, first come first.
     pub fn queue(self, name: &LockName) -> Result<Vec<Waiter>, Error> {
         Ok(self.lokt.look(name, Depth::QUEUE)?.queue)
     }
 
-    /// What is stored under `name`; `None` if nothing is.
+    /// Returns what is stored under `name`; `None` if nothing is.
     pub fn entry(self, name: &LockName) -> Result<Option<Entry>, Error> {
-        // A queue that can't be read concerns those who want the lock, not those who look.
+        // An unreadable queue concerns callers that want the lock, not those that only inspect it.
         let view = self.lokt.look(name, Depth::ENTRY)?;
         Ok(entry_of(name.to_string(), false, view.slot, view.waiting))
     }
 
-    /// Everything that is stored, as `show` shows it: all locks, then all freezes, each in name order. `show` is called for one at a
-    /// time, because keeping ten thousand of them takes longer than reading them.
+    /// Returns everything that is stored, as `show` shows it: all locks, then all freezes, each in
+    /// name order. `show` is called for one at a time, because keeping ten thousand of them takes
+    /// longer than reading them.
     pub fn map_entries<T: Send>(self, show: impl Fn(Entry) -> T + Sync) -> Result<Vec<T>, Error> {
         let shown = |is_freeze| {
             let show = &show;
@@ -170,14 +174,15 @@ impl Inspection<'_> {
         Ok(entries)
     }
 
-    /// The names that something is known about: three listings, no record is read.
+    /// Returns the names that something is known about: three listings, no record is read.
     pub fn known_names(self) -> Result<KnownNames, Error> {
         let names = |of| self.lokt.store().names(of, &Call::UNLIMITED);
         let awaited = names(Scan::Awaited)?;
         Ok(KnownNames { locked: names(Scan::Held)?, frozen: names(Scan::Frozen)?, awaited })
     }
 
-    /// Is there a live hold on `name`? What can't be read is an error, never a no.
+    /// Reports whether there is a live hold on `name`. An unreadable record is an error, never a
+    /// no.
     pub fn exists(self, name: &LockName) -> Result<bool, Error> {
         match self.lokt.look(name, Depth::HOLDER)?.readable(name, Target::Lock)?.slot {
             Slot::Newer(version) => Err(self.lokt.newer(name, version)),
@@ -186,12 +191,13 @@ impl Inspection<'_> {
         }
     }
 
-    /// What `lock` and `guard` would say to this owner now, with the evidence. Changes nothing.
+    /// Predicts what `lock` and `guard` would say to this owner now, with the evidence. Changes
+    /// nothing.
     pub fn outlook(self, name: &LockName) -> Result<Outlook, Error> {
         self.outlook_inside(name, &InheritedHolds::default())
     }
 
-    /// The same for somebody who runs under these holds.
+    /// Does the same for a caller that runs under these holds.
     pub fn outlook_inside(self, name: &LockName, inside: &InheritedHolds) -> Result<Outlook, Error> {
         let view = self.lokt.look(name, Depth::ALL)?.readable(name, Target::Lock)?;
         let would = |ask: Ask<'_>| decision(&ask, &view, self.lokt.me(), self.lokt.store().contract());
@@ -226,7 +232,7 @@ fn entry_of(name: String, is_freeze: bool, slot: Slot, waiters: usize) -> Option
 }
 
 impl Entry {
-    /// Is there something here that keeps others out?
+    /// Reports whether it keeps others out.
     pub fn is_live(&self) -> bool {
         match &self.state {
             EntryState::Held(holder) if self.is_freeze => !holder.elapsed.is_expired(),
@@ -237,7 +243,7 @@ impl Entry {
     }
 }
 
-/// Which parts of a hold still count, for messages.
+/// Returns the parts of a hold that still count, for messages.
 pub fn living_parts(holder: &Holder) -> Vec<PartKind> {
     [PartKind::Process, PartKind::Owner].into_iter().filter(|kind| holder.part_lives(*kind)).collect()
 }

@@ -1,5 +1,5 @@
-//! Judges what a store shows: facts, decision, whether waiting may help, and what the audit log is
-//! told. Pure, and the same for all stores.
+//! Judges what a store shows: facts, decision, whether waiting may help, and the events for the
+//! audit log. Pure, and the same for all stores.
 
 use std::sync::Arc;
 
@@ -13,30 +13,30 @@ use lokt_core::time::{Elapsed, Moment};
 use crate::store::{Ask, Commit, Contract, Frozen, Ruling, Slot, Target, View};
 use lokt_core::liveness::Liveness;
 
-/// What the audit log is told of an ask beside the decision.
+/// Facts about an ask that the audit log receives beside the decision.
 #[derive(Debug, Clone, Default)]
 pub struct Story {
     /// The wait that this attempt ends without a grant.
     pub waited: Option<Waited>,
-    /// When the ask was first put in the queue, by the monotonic clock, and at which place.
+    /// Time at which the ask was first put in the queue, by the monotonic clock, and its position.
     pub queued: Option<(u64, u64)>,
     /// The command that runs under the hold.
     pub program: Option<Arc<Program>>,
-    /// Of a hold that is given back: since when it was held, by the boot clock, and how what ran under
-    /// it ended.
+    /// For a hold that is released: since when it was held, by the boot clock, and how the command
+    /// under it ended.
     pub held: Option<(u64, Option<Ended>)>,
 }
 
 /// A wait that ended without a grant.
 #[derive(Debug, Clone, Copy)]
 pub struct Waited {
-    /// How long it lasted.
+    /// Its duration in milliseconds.
     pub ms: u64,
-    /// Why it ended.
+    /// The reason why it ended.
     pub why: &'static str,
 }
 
-/// Rules on `ask`. `waits`: the caller stands in the queue rather than take a no that may pass.
+/// Rules on `ask`. `waits`: the caller queues instead of accepting a refusal that may pass.
 pub fn rule(ask: &Ask<'_>, waits: bool, story: &Story, view: &View, me: &Identity, contract: &Contract) -> Ruling {
     let decision = decision(ask, view, me, contract);
     match decision {
@@ -50,17 +50,17 @@ pub fn rule(ask: &Ask<'_>, waits: bool, story: &Story, view: &View, me: &Identit
     }
 }
 
-/// Decides `ask`, for callers who only want to know.
+/// Decides `ask`, for callers that only want to know.
 pub fn decision(ask: &Ask<'_>, view: &View, me: &Identity, contract: &Contract) -> Decision {
     decide(&ask.intent, facts(ask, view), me, &contract.policy)
 }
 
-/// True if waiting may help.
+/// Reports whether waiting may help.
 pub fn may_pass(denial: &Denial) -> bool {
     matches!(denial, Denial::Held(_) | Denial::Queued { .. } | Denial::Frozen(_) | Denial::BeingWritten)
 }
 
-/// The facts that a decision needs.
+/// Returns the facts that a decision needs.
 fn facts<'a>(ask: &'a Ask<'_>, view: &'a View) -> Facts<'a> {
     let (mut liveness, mut elapsed) = (Liveness::Unknown, Elapsed::NOTHING);
     let slot = match &view.slot {
@@ -103,7 +103,7 @@ fn commit(mut decision: Decision, ask: &Ask<'_>, story: &Story, view: &View, me:
     Ruling::Commit(Box::new(Commit { next, token, cause, broken, events, removed }))
 }
 
-/// What the audit log is told of a decision.
+/// Returns the audit events for a decision.
 pub(crate) fn told(
     decision: &Decision,
     before: Option<&Hold>,
@@ -112,7 +112,7 @@ pub(crate) fn told(
     me: &Identity,
     now: &Moment,
 ) -> Vec<Event> {
-    // Those who only ask leave no trace.
+    // A check leaves no trace.
     if matches!(ask.intent, Intent::Check(_)) {
         return Vec::new();
     }
@@ -125,7 +125,7 @@ pub(crate) fn told(
         event.extra.insert("reason".into(), waited.why.into());
     }
     let mut account = story.account(now);
-    // The caller of `unlock` knows of a hold what the record says.
+    // The caller of `unlock` knows about a hold only what the record says.
     if let (None, Decision::Commit { cause: Cause::Release(part), .. }, Some(hold)) =
         (account.held_ms, decision, before)
     {
@@ -147,7 +147,7 @@ impl Story {
     }
 }
 
-/// The lease that is asked for.
+/// Returns the TTL that is asked for, in seconds.
 fn ttl_sec(intent: &Intent) -> Option<u64> {
     match intent {
         Intent::Lock(terms) | Intent::TakeOver(terms) | Intent::Guard(terms, _) => terms.ttl_sec,
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// A name that alice has for good.
+    /// A name that alice holds without an end.
     fn held(name: &LockName) -> View {
         let mut commit = granted(name, "alice");
         commit.fill_token(Fence::new(5).expect("a token"));

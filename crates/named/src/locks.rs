@@ -26,15 +26,15 @@ use lokt_sys::warnings::{Warning, WithWarnings};
 
 pub use lokt_core::decide::Condition;
 
-/// One store of locks and who works on it. Clones are the same store.
+/// One store of locks, and the identity that works on it. Clones are the same store.
 #[derive(Clone)]
 pub struct Lokt {
     store: Arc<dyn Store>,
-    /// Where the store is.
+    /// Location of the store.
     root: Arc<Path>,
     machine: Arc<dyn Machine>,
     me: Identity,
-    /// What guards run, for the audit log.
+    /// The command that guards run, for the audit log.
     program: Option<Arc<Program>>,
 }
 
@@ -44,25 +44,25 @@ impl fmt::Debug for Lokt {
     }
 }
 
-/// The answer to a `lock`.
+/// Result of a `lock`.
 #[derive(Debug)]
 pub enum Grant {
-    /// It is held now.
+    /// The lock is held now.
     Granted(Box<Granted>),
-    /// It is not.
+    /// The lock is not held.
     Denied(Refusal),
-    /// It is not, because the wait for it was interrupted.
+    /// The lock is not held, because the wait for it was interrupted.
     Interrupted,
 }
 
-/// A refusal, with how many stand in line.
+/// A refusal, with the number of waiters.
 #[derive(Debug)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub denial: Denial,
-    /// How many wait.
+    /// Number of waiters.
     pub waiters: usize,
-    /// How long it was waited for in vain.
+    /// Time that was waited in vain.
     pub waited: Option<Duration>,
 }
 
@@ -71,40 +71,40 @@ pub struct Refusal {
 pub struct Granted {
     /// The hold as it is stored now.
     pub hold: Hold,
-    /// An existing hold was refreshed or joined; otherwise it is new.
+    /// True if an existing hold was refreshed or joined; otherwise it is new.
     pub refreshed: bool,
     /// The hold that was there before: refreshed, or broken.
     pub before: Option<Hold>,
-    /// What was broken for it.
+    /// The obstacle that was broken for it.
     pub broken: Option<Broken>,
-    /// Where what was broken was moved, if it couldn't be understood.
+    /// Path to which the broken record was moved, if it couldn't be understood.
     pub aside: Option<String>,
 }
 
-/// The answer to an `unlock`.
+/// Result of an `unlock`.
 #[derive(Debug)]
 pub enum End {
-    /// It ended.
+    /// The hold ended.
     Ended(Box<Ended>),
-    /// It did not.
+    /// The hold did not end.
     Denied(Refusal),
 }
 
-/// What an unlock ended.
+/// The end of a hold by an unlock.
 #[derive(Debug)]
 pub struct Ended {
-    /// How.
+    /// The cause of the end.
     pub cause: Cause,
-    /// The hold that was there, if it was one.
+    /// The previous hold, if the record was one.
     pub before: Option<Hold>,
-    /// A guard still holds the name.
+    /// The hold of a guard that still holds the name.
     pub remains: Option<Hold>,
-    /// Where what was removed was moved, if it couldn't be understood.
+    /// Path to which the removed record was moved, if it couldn't be understood.
     pub aside: Option<String>,
 }
 
 impl Lokt {
-    /// Opens a root, making it if it is missing.
+    /// Opens a root, creating it if it is missing.
     pub fn create(root: &Path, me: Identity) -> Result<Self, Error> {
         FileStore::create(root, me).map(Self::of_files)
     }
@@ -114,15 +114,16 @@ impl Lokt {
         Self::create(root.as_ref(), identity(default_owner(), None))
     }
 
-    /// The same root, for another owner. Equal owners are one: their guards exclude each other, their `lock`s join.
+    /// Returns the same root for another owner. Equal owners are one: their guards exclude each
+    /// other, their `lock`s join.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.me.owner = owner.into();
         self
     }
 
-    /// The same root, with what guards of this handle run, for the audit log. `tell_all`: not only its name, but all its words, among
-    /// which there may be secrets.
+    /// Returns the same root with the command that guards of this handle run, for the audit log.
+    /// `tell_all`: logs not only its name, but all its arguments, among which there may be secrets.
     #[must_use]
     pub fn running(mut self, words: &[String], tell_all: bool) -> Self {
         self.program = Some(Arc::new(Program::of(words, tell_all)));
@@ -138,7 +139,7 @@ impl Lokt {
         Ok(FileStore::existing(root, me)?.map(Self::of_files))
     }
 
-    /// A root on any disk and machine; tests bring their own.
+    /// Returns a root on any disk and machine; tests bring their own.
     pub fn with(root: &Path, disk: Arc<dyn Disk>, machine: Arc<dyn Machine>, me: Identity) -> Self {
         Self::of_files(FileStore::with(root, disk, machine, me))
     }
@@ -148,18 +149,18 @@ impl Lokt {
         Self::with_store(Arc::new(files), machine, me)
     }
 
-    /// Locks in any store.
+    /// Returns the locks in any store.
     pub fn with_store(store: Arc<dyn Store>, machine: Arc<dyn Machine>, me: Identity) -> Self {
         let root = store.location(None).into();
         Self { store, root, machine, me, program: None }
     }
 
-    /// Was the root made just now? Then nobody else uses it yet.
+    /// Reports whether the root was created just now. Then no other process uses it yet.
     pub fn is_new(&self) -> bool {
         self.store.is_new()
     }
 
-    /// Where the store is: its directory.
+    /// Returns the location of the store: its directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -172,28 +173,28 @@ impl Lokt {
         &*self.machine
     }
 
-    /// Who asks.
+    /// Returns the identity of the caller.
     pub fn me(&self) -> &Identity {
         &self.me
     }
 
-    /// Now, on this root's machine.
+    /// Returns the current time on this root's machine.
     pub fn now(&self) -> Moment {
         self.machine.now()
     }
 
-    /// Where the locks are kept.
+    /// Returns the store that keeps the locks.
     pub fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// Takes `name` for the owner, or refreshes the owner's hold. At once, or not.
+    /// Acquires `name` for the owner, or refreshes the owner's hold. Never waits.
     pub fn take(&self, name: &LockName, terms: Terms) -> Result<WithWarnings<Grant>, Error> {
         self.take_in_line(name, terms, &InheritedHolds::default(), &mut WaitPolicy::none())
     }
 
-    /// Takes `name` for the owner, or refreshes the owner's hold; waits in line for it as long as `patience` lasts. `holds` is what
-    /// the caller runs under, for those who look for deadlocks.
+    /// Acquires `name` for the owner, or refreshes the owner's hold. Waits in the queue as long as
+    /// `patience` lasts. `holds` is what the caller runs under, for deadlock detection.
     pub fn take_in_line(
         &self,
         name: &LockName,
@@ -223,12 +224,13 @@ impl Lokt {
         granted(done, story[0].waited, warnings)
     }
 
-    /// Takes `name` for as long as the process `pid` lives. At once, or not.
+    /// Acquires `name` for as long as the process `pid` lives. Never waits.
     pub fn bind(&self, name: &LockName, terms: Terms, pid: i64) -> Result<WithWarnings<Grant>, Error> {
         self.bind_in_line(name, terms, pid, &InheritedHolds::default(), &mut WaitPolicy::none())
     }
 
-    /// Takes `name` for as long as the process `pid` lives; waits in line for it as long as `patience` lasts.
+    /// Acquires `name` for as long as the process `pid` lives. Waits in the queue as long as
+    /// `patience` lasts.
     pub fn bind_in_line(
         &self,
         name: &LockName,
@@ -255,7 +257,7 @@ impl Lokt {
         ended(self.requests().ask(name, Target::Lock, Intent::Unlock(breaking, condition))?)
     }
 
-    /// What `see` makes of each name, in their order.
+    /// Returns the results of `see` for all names, in their order.
     pub(crate) fn scan<T: Send>(
         &self,
         of: Scan,
@@ -274,7 +276,7 @@ impl Lokt {
     }
 }
 
-/// The answer of a `lock`, with what the user should know of the wait before it.
+/// Returns the answer to a `lock`, with what the user should know about the wait before it.
 fn granted(done: Done, waited: Option<Waited>, mut warnings: Vec<Warning>) -> Result<WithWarnings<Grant>, Error> {
     let value = match done {
         Done::Committed(committed) => {
@@ -295,7 +297,7 @@ fn granted(done: Done, waited: Option<Waited>, mut warnings: Vec<Warning>) -> Re
     Ok(WithWarnings { value, warnings })
 }
 
-/// The answer of an `unlock` or `unfreeze`.
+/// Returns the answer to an `unlock` or `unfreeze`.
 pub(crate) fn ended(done: Done) -> Result<WithWarnings<End>, Error> {
     Ok(match done {
         Done::Committed(committed) => {
@@ -312,7 +314,7 @@ pub(crate) fn ended(done: Done) -> Result<WithWarnings<End>, Error> {
     })
 }
 
-/// A refusal, and what the user should know.
+/// Returns a refusal, and what the user should know.
 pub(crate) fn refused(stayed: Stayed, waited: Option<Waited>) -> (Refusal, Vec<Warning>) {
     let Stayed { why, waiting: waiters, warnings, .. } = stayed;
     let denial = why.expect("whoever isn't a guard is inside of nothing");

@@ -1,4 +1,4 @@
-//! A hold in the hand of the process that got it: to renew, to look after, to give back.
+//! A hold owned by this process: renew it, check it, release it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -26,18 +26,19 @@ pub struct OwnedHold {
     pub name: LockName,
     /// The hold as it was granted.
     pub hold: Hold,
-    /// It took the place of what another program left. Such a program may have judged that, too, and remove ours for it.
+    /// True if it took the place of what another program left. Such a program may have judged that,
+    /// too, and remove ours instead.
     pub was_foreign: bool,
     presence: Option<Arc<dyn Presence>>,
-    /// What renews it together with the other holds of its request, where a store ends leases by itself.
+    /// Renews it together with the other holds of its request, where the store itself ends leases.
     shared: Option<Arc<SharedRenewal>>,
-    /// How long it lasted when it was granted, where a store ends leases by itself.
+    /// Its lifetime when it was granted, where the store itself ends leases.
     lasts: Option<Lasts>,
-    /// When it was granted, by the boot clock.
+    /// Time of the grant, by the boot clock.
     granted_ms: u64,
 }
 
-/// What it takes to be known as the process of a hold, from any thread.
+/// Handle that identifies the process of a hold, for any thread.
 #[derive(Clone)]
 pub struct HoldHandle {
     pub lokt: Lokt,
@@ -47,7 +48,7 @@ pub struct HoldHandle {
 }
 
 impl OwnedHold {
-    /// A hold that was just granted.
+    /// Returns a hold that was just granted.
     pub(crate) fn granted(
         lokt: &Lokt,
         hold: Hold,
@@ -60,12 +61,13 @@ impl OwnedHold {
         Self { lokt, name, hold, was_foreign: false, presence, shared: None, lasts, granted_ms }
     }
 
-    /// Lets it be renewed together with the other holds of its request.
+    /// Makes it renew together with the other holds of its request.
     pub(crate) fn renew_by(&mut self, shared: Arc<SharedRenewal>) {
         self.shared = Some(shared);
     }
 
-    /// When its lease began: on the monotonic clock, or on the boot clock where the store ends leases.
+    /// Returns when its lease began: on the monotonic clock, or on the boot clock where the store
+    /// ends leases.
     pub fn began_ms(&self) -> u64 {
         if let Some(lasts) = self.lasts {
             return lasts.sent.boottime_ms;
@@ -74,8 +76,8 @@ impl OwnedHold {
         part.and_then(|part| part.clock_ms).unwrap_or_else(|| self.lokt.now().monotonic_ms)
     }
 
-    /// Starts a thread that renews the hold and tells once if it is lost. Without a lease it only
-    /// checks.
+    /// Starts a thread that renews the hold and calls `tell` once if it is lost. Without a lease it
+    /// only checks.
     pub(crate) fn renewer(
         &self,
         ttl_sec: Option<u64>,
@@ -86,8 +88,9 @@ impl OwnedHold {
         Renewer::start(Arc::new(self.proof()), guard, move || clock.now_ms(&*machine), tell)
     }
 
-    /// When to renew it, and by which clock. A store that ends leases by itself gives every hold one, also
-    /// without `ttl_sec`, which goes on while the machine sleeps and can't be revived.
+    /// Returns when to renew it, and by which clock. A store that itself ends leases gives every
+    /// hold one, even without `ttl_sec`. Such a lease keeps running while the machine is suspended,
+    /// and can't be revived.
     fn renewals(&self, ttl_sec: Option<u64>) -> (Guard, ClockKind) {
         let look_ms = self.lokt.store().contract().look_ms;
         let config = GuardConfig { ttl_sec, on_lost: OnLost::Warn, until_all: false, look_ms };
@@ -101,45 +104,46 @@ impl OwnedHold {
         (guard, clock)
     }
 
-    /// How long it lasts without a renewal, where the store ends leases by itself.
+    /// Returns how long it lasts without a renewal, where the store itself ends leases.
     pub(crate) fn lasts(&self) -> Option<Lasts> {
         self.lasts
     }
 
-    /// Returns what renews and checks it, from any thread.
+    /// Returns the handle that renews and checks it, from any thread.
     pub fn proof(&self) -> HoldHandle {
         let (lokt, name, shared) = (self.lokt.clone(), self.name.clone(), self.shared.clone());
         HoldHandle { lokt, name, key: key_of(&self.hold), shared }
     }
 
-    /// Where a command that runs under it is to be recorded.
+    /// Returns where a command that runs under it is to be recorded.
     pub(crate) fn record(&self) -> Option<CommandRecord> {
         self.presence.as_ref().and_then(|presence| presence.record(&self.name))
     }
 
-    /// A descriptor that keeps the pulse beating, for a command to inherit.
+    /// Returns a descriptor that keeps the pulse locked, for a command to inherit.
     pub fn inheritable(&self) -> Option<std::io::Result<OwnedFd>> {
         self.presence.as_ref().and_then(|presence| presence.inheritable(&self.name))
     }
 
-    /// Leaves the pulse to those who inherited it.
+    /// Leaves the pulse to the processes that inherited it.
     pub fn leave_to_heirs(&mut self) {
         if let Some(presence) = &self.presence {
             presence.leave_to_heirs(&self.name);
         }
     }
 
-    /// Does anybody keep the pulse? Rings when nobody does any more.
+    /// Reports whether a process keeps the pulse. If so, the wakeup rings when none does any more.
     pub fn has_heirs(&self, wakeup: &Wakeup) -> bool {
         self.presence.as_ref().is_some_and(|presence| presence.has_heirs(&self.name, wakeup))
     }
 
-    /// Gives it back. Whatever comes of it, the pulse stops: what couldn't be given back counts as dead.
+    /// Releases it. Whatever the result, the pulse stops: a hold that couldn't be released counts
+    /// as dead.
     pub fn release(self) -> WithWarnings<Outcome> {
         self.release_after(None)
     }
 
-    /// The same after a command that ran under it.
+    /// Releases it after a command that ran under it.
     pub fn release_after(self, ended: Option<Ended>) -> WithWarnings<Outcome> {
         let lokt = &self.lokt;
         let released = lokt.requests().random().and_then(|bits| {
@@ -173,7 +177,7 @@ impl OwnedHold {
 }
 
 impl HoldHandle {
-    /// Begins the lease anew: rewrites the record, or keeps the presence that ends it.
+    /// Renews the lease: rewrites the record, or keeps the presence alive that it depends on.
     pub fn renew(&self) -> WithWarnings<Renewal> {
         if let Some(shared) = &self.shared {
             return WithWarnings { value: shared.renew(&self.name, &self.lokt.now()), warnings: Vec::new() };
@@ -198,7 +202,7 @@ impl HoldHandle {
         WithWarnings { value: Renewal { began_ms, outcome }, warnings }
     }
 
-    /// Is it still ours? A look that keeps nobody waiting.
+    /// Checks whether it is still ours, without keeping any process waiting.
     pub fn look(&self) -> Outcome {
         let view = match self.lokt.store().view(&self.name, Depth::HOLDER, None, &Call::UNLIMITED) {
             Ok(view) => view,
@@ -215,7 +219,7 @@ impl HoldHandle {
     }
 }
 
-/// What proves to be the process of `hold`.
+/// Returns the key that proves to be the process of `hold`.
 pub(crate) fn key_of(hold: &Hold) -> HoldKey {
     HoldKey { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse }
 }
@@ -237,7 +241,7 @@ pub(crate) mod tests {
     use lokt_sys::machine::{Linux, identity};
     use lokt_sys::wait_policy::WaitPolicy;
 
-    /// The locks of a space in memory.
+    /// Returns the locks of a space in memory.
     pub(crate) fn lokt_in_memory() -> Lokt {
         let (engine, me) = (MemEngine::new(Arc::new(Linux)), identity("alice".into(), None));
         let space = LockName::new("acme").expect("a good name");

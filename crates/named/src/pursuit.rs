@@ -1,4 +1,4 @@
-//! Asking a store for something, judged in one place.
+//! Requests to a store, judged in one place.
 
 use lokt_core::audit::Event;
 use lokt_core::decide::{Decision, Intent};
@@ -11,7 +11,7 @@ use crate::locks::Lokt;
 use crate::store::{Answers, Ask, Call, Done, Op, Queued, Request, Target, Unity};
 use lokt_sys::error::Error;
 
-/// The story of an ask of which nothing is to be told.
+/// The story of an ask about which nothing more is logged.
 const NO_STORY: &Story = &Story { waited: None, queued: None, program: None, held: None };
 
 /// Requests of one caller to its store: asked once, or pursued until they are granted.
@@ -27,12 +27,12 @@ impl Lokt {
 }
 
 impl Requests<'_> {
-    /// 128 random bits.
+    /// Returns 128 random bits.
     pub(crate) fn random(self) -> Result<u128, Error> {
         self.lokt.machine().random().map_err(|source| Error::io("get random bits for", self.lokt.root(), source))
     }
 
-    /// An id for a new hold.
+    /// Returns an id for a new hold.
     pub(crate) fn fresh_id(self) -> Result<LockId, Error> {
         Ok(LockId::from_bits(self.random()?))
     }
@@ -44,20 +44,20 @@ impl Requests<'_> {
         self.ask_of(&[ask], Op(bits), NO_STORY)
     }
 
-    /// Carries a request for one name out that doesn't wait.
+    /// Carries out a request for one name that doesn't wait.
     pub(crate) fn ask_of(self, ask: &[Ask<'_>; 1], op: Op, story: &Story) -> Result<Done, Error> {
         let mut request = Request::of(self.lokt.me(), op, ask);
         self.carry_out_one(&mut request, std::slice::from_ref(story))
     }
 
-    /// The answer to a request for one name.
+    /// Returns the answer to a request for one name.
     pub(crate) fn carry_out_one(self, request: &mut Request<'_>, story: &[Story]) -> Result<Done, Error> {
         let answer = self.carry_out(request, story, &Call::UNLIMITED)?.pop();
         let (_, done) = answer.expect("one thing was asked, so there is one answer");
         if let Done::Failed(error) = done { Err(error) } else { Ok(done) }
     }
 
-    /// Asks the same of many names, each for itself. The answers have the numbers of their names.
+    /// Asks the same of many names, each on its own. The answers have the numbers of their names.
     pub(crate) fn ask_each(self, names: &[LockName], target: Target, intent: &Intent) -> Result<Answers, Error> {
         let ask = |name| Ok(Ask { target, ..Ask::lock(name, intent.clone(), self.fresh_id()?) });
         let asks: Vec<Ask<'_>> = names.iter().map(ask).collect::<Result<_, Error>>()?;
@@ -68,7 +68,7 @@ impl Requests<'_> {
         self.carry_out(&mut request, &[], &Call::UNLIMITED)
     }
 
-    /// Has a request judged and carried out. A story for each ask, or none.
+    /// Has a request judged and carried out. `stories` has one for each ask, or none.
     pub(crate) fn carry_out(
         self,
         request: &mut Request<'_>,
@@ -87,7 +87,7 @@ impl Requests<'_> {
         )
     }
 
-    /// Leaves the queues without an answer, which is told as a refusal.
+    /// Leaves the queues without an answer, which is logged as a refusal.
     pub(crate) fn leave(self, request: &mut Request<'_>, stories: &[Story], queued: &[(usize, Box<Queued>)]) {
         let Request { asks, me, .. } = *request;
         let mut refused = |now: &Moment| -> Vec<Event> {
@@ -100,7 +100,7 @@ impl Requests<'_> {
         self.lokt.store().leave(request, Some(&mut refused), &Call::UNLIMITED);
     }
 
-    /// Gives a request up that failed.
+    /// Gives up a request that failed.
     pub(crate) fn give_up(self, request: &mut Request<'_>) {
         self.lokt.store().leave(request, None, &Call::UNLIMITED);
     }

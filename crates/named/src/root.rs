@@ -1,8 +1,9 @@
-//! Which root directory is meant: `--root`, else `LOKT_ROOT`, else that of the outermost of the git common directory and the lokt
-//! repository (`.jvs`) around the current directory, else the nearest `.lokt` upwards, else `./.lokt`. The rule is in
-//! docs/protocol.md, section 1.
+//! Finds the root directory: `--root`, else `LOKT_ROOT`, else that of the outermost of the git
+//! common directory and the lokt repository (`.jvs`) around the current directory, else the nearest
+//! `.lokt` upwards, else `./.lokt`. The rule is in docs/protocol.md, section 1.
 //!
-//! Git's files are read, `git` is never run: it may be missing or refuse, and half of a team would then lock somewhere else.
+//! Git's files are read; `git` is never run: it may be missing or refuse, and half of a team would
+//! then lock somewhere else.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -17,20 +18,21 @@ use lokt_sys::look::{Look, look_through, us};
 use lokt_sys::repository::{JVS, lokt_repository};
 use lokt_sys::search::{entries, find, find_through, is_dir, is_file, read_short, real_path, resolve};
 
-/// Git's files that are read here are one short line each.
+/// Maximum size in bytes of git's files that are read here: one short line each.
 const GIT_FILE_BYTES_MAX: u64 = 64 << 10;
 /// The root's directory in a git common directory and in `.jvs`.
 const LOKT: &str = "lokt";
-/// How many lokt repositories around each other, with git between them, are looked at. Links that lead in a circle end here.
+/// Maximum number of lokt repositories around each other, with git between them, that are checked.
+/// Links that form a cycle end here.
 const NESTED_MAX: usize = 16;
-/// How far below a directory other roots are looked for.
+/// Maximum depth below a directory at which other roots are searched for.
 const DEPTH: usize = 3;
-/// How many entries are looked at, at most. A larger tree is looked at in part.
+/// Maximum number of entries that are checked. A larger tree is searched in part.
 const ENTRIES_MAX: usize = 10_000;
-/// Large, and nobody works in there.
+/// Directories that are not searched: large, and nobody works in there.
 const SKIPPED: [&str; 5] = [".git", ".jvs", "node_modules", "target", ".lokt"];
 
-/// What the search depends on; the caller reads it from the command line and the environment.
+/// Inputs of the search; the caller reads them from the command line and the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// `--root`.
@@ -49,7 +51,7 @@ pub struct Surroundings {
     pub cwd: PathBuf,
 }
 
-/// How a root was found.
+/// The way in which a root was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// `--root`.
@@ -65,7 +67,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As in JSON.
+    /// Returns the name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Flag => "flag",
@@ -80,13 +82,13 @@ impl Method {
 /// A root directory, which may not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Where.
+    /// Its path.
     pub path: PathBuf,
-    /// How.
+    /// The way in which it was found.
     pub method: Method,
 }
 
-/// What is at a root's path.
+/// State of a root's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// A directory.
@@ -98,7 +100,7 @@ pub enum State {
 }
 
 impl Found {
-    /// Looks what is there.
+    /// Checks what is there.
     pub fn state(&self) -> State {
         match look_through(&self.path) {
             Ok(Some(found)) if found.is_dir => State::There,
@@ -111,8 +113,8 @@ impl Found {
 }
 
 impl Surroundings {
-    /// Finds the root; nothing is created. An error if the system doesn't say what is at one of the places: the next place could
-    /// lead to another root than the one that other processes find.
+    /// Finds the root; nothing is created. Fails if the system doesn't say what is at one of the
+    /// places: the next place could lead to another root than the one that other processes find.
     pub fn find_root(&self) -> Result<Found, Error> {
         if let Some(path) = &self.named_root {
             return Ok(Found { path: self.cwd.join(path), method: Method::Flag });
@@ -127,19 +129,20 @@ impl Surroundings {
         Ok(Found { path, method: Method::Local })
     }
 
-    /// The root of the git repository and the lokt repository around the current directory: of the outermost one, so that all
-    /// directories of either have the same.
+    /// Returns the root of the git repository and the lokt repository around the current directory:
+    /// that of the outermost one, so that all directories of either have the same.
     fn of_repositories(&self) -> Result<Option<Found>, Error> {
         let git = self.git_common_dir()?;
         let around = lokt_repository(&self.cwd)?;
         let Some(git) = git else { return around.map(|top| self.outermost(top)).transpose() };
         let top = match around {
-            // A hook went elsewhere with the `GIT_DIR` of its own repository.
+            // A hook changed to another directory with the `GIT_DIR` of its own repository.
             Some(top) if self.is_only_named(&git)? => Some(top),
             Some(top) if real_path(&git)?.starts_with(&top) => Some(top),
-            // What is around a git directory above us is above us, too.
+            // A repository around a git directory above us is above us, too.
             None if git.parent().is_some_and(|dir| self.cwd.starts_with(dir)) => None,
-            // All worktrees of a git repository share a root, also one that was put into a lokt repository elsewhere.
+            // All worktrees of a git repository share a root, even one that was put into a lokt
+            // repository elsewhere.
             _ => lokt_repository(&real_path(&git)?)?,
         };
         match top {
@@ -148,7 +151,8 @@ impl Surroundings {
         }
     }
 
-    /// The root of the lokt repository in `top`, or of the outermost repository around that.
+    /// Returns the root of the lokt repository in `top`, or of the outermost repository around
+    /// that.
     fn outermost(&self, mut top: PathBuf) -> Result<Found, Error> {
         for _ in 0..NESTED_MAX {
             let Some(git) = self.git_upwards(&top)? else { break };
@@ -160,7 +164,8 @@ impl Surroundings {
         Ok(Found { path: top.join(JVS).join(LOKT), method: Method::LoktRepository })
     }
 
-    /// Reports whether git's variables alone lead to `git`: it isn't the repository around the current directory.
+    /// Reports whether git's variables alone lead to `git`: it isn't the repository around the
+    /// current directory.
     fn is_only_named(&self, git: &Path) -> Result<bool, Error> {
         let named = |dir: &Option<OsString>| dir.as_ref().is_some_and(|dir| !dir.is_empty());
         if !named(&self.git_dir) && !named(&self.git_common_dir) {
@@ -170,8 +175,9 @@ impl Surroundings {
         Ok(real_path(&around)? != real_path(git)?)
     }
 
-    /// Git's common directory: what the variables name, if that is one, else what is found upwards. A variable of git's that names
-    /// nothing from here (a hook's `GIT_DIR=.` after a `cd`) must not lead to a root of its own.
+    /// Returns git's common directory: the one that the variables name, if it is one, else the one
+    /// found upwards. A variable of git's that names nothing from here (a hook's `GIT_DIR=.` after
+    /// a `cd`) must not lead to a root of its own.
     fn git_common_dir(&self) -> Result<Option<PathBuf>, Error> {
         let named = |dir: &Option<OsString>| dir.as_ref().filter(|dir| !dir.is_empty()).map(|dir| self.cwd.join(dir));
         if let Some(dir) = named(&self.git_common_dir)
@@ -187,7 +193,7 @@ impl Surroundings {
         self.git_upwards(&self.cwd)
     }
 
-    /// The common directory of the nearest git repository from `start` upwards.
+    /// Returns the common directory of the nearest git repository from `start` upwards.
     fn git_upwards(&self, start: &Path) -> Result<Option<PathBuf>, Error> {
         let us = us();
         let ceiling = self.ceiling_above(start)?;
@@ -207,8 +213,9 @@ impl Surroundings {
         Ok(None)
     }
 
-    /// The nearest directory above `start` that git's search doesn't enter. As git does: entries that are not absolute don't count,
-    /// nor does `start` itself; links are resolved up to an empty entry.
+    /// Returns the nearest directory above `start` that git's search doesn't enter. As git does:
+    /// entries that are not absolute don't count, nor does `start` itself; links are resolved up to
+    /// an empty entry.
     fn ceiling_above(&self, start: &Path) -> Result<Option<PathBuf>, Error> {
         let Some(list) = &self.git_ceilings else { return Ok(None) };
         let mut resolves = true;
@@ -224,17 +231,18 @@ impl Surroundings {
         Ok(above.max_by_key(|ceiling| ceiling.components().count()))
     }
 
-    /// The nearest existing `.lokt`. The search ends at the home directory, at a mount border, and at a directory that belongs to
-    /// somebody who is neither us nor root: what a stranger puts above us doesn't decide where we lock.
+    /// Returns the nearest existing `.lokt`. The search ends at the home directory, at a mount
+    /// border, and at a directory that belongs to neither us nor root. What a stranger puts above
+    /// us doesn't decide where we lock.
     fn nearest_lokt(&self) -> Result<Option<PathBuf>, Error> {
         let us = us();
         let trusted = |found: &Look| found.uid == us || found.uid == 0;
-        // By what it is, not by its name: `HOME` may lead there through a link.
+        // Compared by identity, not by name: `HOME` may lead there through a link.
         let home = self.home.as_deref().map(find_through).transpose()?.flatten().map(|home| home.id);
         for dir in upwards(&self.cwd) {
             let dir = dir?;
             let Some(here) = find_through(dir)?.filter(trusted) else { break };
-            // Anybody can put one into a directory like /tmp, which is root's.
+            // Anybody can create one in a directory like /tmp, which is root's.
             let candidate = dir.join(".lokt");
             if find_through(&candidate)?.is_some_and(|found| found.is_dir && trusted(&found)) {
                 return Ok(Some(candidate));
@@ -246,7 +254,7 @@ impl Surroundings {
         Ok(None)
     }
 
-    /// Every `.lokt` from here upwards that could be found from somewhere.
+    /// Returns every `.lokt` from here upwards that could be found from somewhere.
     fn lokts_upwards(&self) -> Result<Vec<PathBuf>, Error> {
         let mut here = self.clone();
         let mut found = Vec::new();
@@ -262,8 +270,9 @@ impl Surroundings {
         Ok(found)
     }
 
-    /// Every place near the current directory where a root could be that another process uses: with other variables, from another
-    /// directory of the same repositories, by another program or an earlier version. They may not exist.
+    /// Returns every place near the current directory where a root could be that another process
+    /// uses: with other variables, from another directory of the same repositories, by another
+    /// program or an earlier version. They may not exist.
     pub(crate) fn places_of_roots(&self) -> Result<Vec<PathBuf>, Error> {
         let bare = Self { home: self.home.clone(), ..Self::at(&self.cwd) };
         let mut places = vec![self.cwd.join(".lokt")];
@@ -282,7 +291,7 @@ impl Surroundings {
                 }
             }
             if let Some(git) = git {
-                // Its work tree, of one that isn't bare.
+                // Its work tree, if it isn't bare.
                 places.extend(git.parent().filter(|_| git.ends_with(".git")).map(|dir| dir.join(".lokt")));
                 places.push(git.join(LOKT));
             }
@@ -298,7 +307,8 @@ impl Surroundings {
         Ok(places)
     }
 
-    /// The roots in use that commands would no longer find if the current directory became a lokt repository.
+    /// Returns the roots in use that commands would no longer find if the current directory became
+    /// a lokt repository.
     pub fn replaced_by_repository(&self) -> Result<Vec<PathBuf>, Error> {
         let bare = Self { home: self.home.clone(), ..Self::at(&self.cwd) };
         let next = bare.git_upwards(&self.cwd)?.unwrap_or_else(|| self.cwd.join(JVS)).join(LOKT);
@@ -319,7 +329,7 @@ impl Found {
     }
 }
 
-/// `start` and the directories above it, on the same mount.
+/// Returns `start` and the directories above it, on the same mount.
 fn upwards(start: &Path) -> impl Iterator<Item = Result<&Path, Error>> {
     let mut device = None;
     start.ancestors().map_while(move |dir| match find_through(dir) {
@@ -331,12 +341,12 @@ fn upwards(start: &Path) -> impl Iterator<Item = Result<&Path, Error>> {
     })
 }
 
-/// A command has used it as a root.
+/// Reports whether a command has used it as a root.
 pub(crate) fn is_root(path: &Path) -> bool {
     files::is_dir(&path.join("locks")) || files::is_dir(&path.join("state"))
 }
 
-/// Where roots of these names would be in directories below `dir`.
+/// Returns where roots of these names would be in directories below `dir`.
 pub(crate) fn roots_below(dir: &Path, names: &[&str]) -> Result<Vec<PathBuf>, Error> {
     let (mut roots, mut looked_at, mut level) = (Vec::new(), 0, vec![dir.to_owned()]);
     for _ in 0..DEPTH {
@@ -359,22 +369,24 @@ pub(crate) fn roots_below(dir: &Path, names: &[&str]) -> Result<Vec<PathBuf>, Er
     Ok(roots)
 }
 
-/// The directories of a lokt repository's worktrees.
+/// Returns the directories of a lokt repository's worktrees.
 fn worktrees(top: &Path) -> Result<Vec<PathBuf>, Error> {
     let dir = top.join("worktrees");
     let others = entries(&dir)?.into_iter().map(|entry| dir.join(entry.name));
     Ok(std::iter::once(top.join("main")).chain(others).collect())
 }
 
-/// Does `mark` in `dir` belong to us, to root, or to whom the directory belongs? Anybody can put a repository into a directory like
-/// `/tmp`; in a colleague's project it is the colleague's.
+/// Reports whether `mark` in `dir` belongs to us, to root, or to the owner of the directory.
+/// Anybody can put a repository into a directory like `/tmp`; in a colleague's project it is the
+/// colleague's.
 fn is_no_strangers(dir: &Path, mark: &str, us: u32) -> Result<bool, Error> {
     let owner = |path: &Path| Ok::<_, Error>(find(path)?.map(|found| found.uid));
     let Some(uid) = owner(&dir.join(mark))? else { return Ok(false) };
     Ok(uid == us || uid == 0 || Some(uid) == owner(dir)?)
 }
 
-/// The common directory of a repository, if `place` is its directory or a `gitdir:` file. Linked worktrees share one.
+/// Returns the common directory of a repository, if `place` is its directory or a `gitdir:` file.
+/// Linked worktrees share one.
 fn common_of(place: &Path) -> Result<Option<PathBuf>, Error> {
     let Some(found) = find_through(place)? else { return Ok(None) };
     if found.kind.is_some() {
@@ -391,7 +403,8 @@ fn common_of_dir(dir: &Path) -> Result<Option<PathBuf>, Error> {
     if !is_file(&dir.join("HEAD"))? {
         return Ok(None);
     }
-    // It is usually `../..`, as a submodule's `gitdir` begins with `../`: no path that people would write.
+    // It is usually `../..`, just as a submodule's `gitdir` begins with `../`: not a path that
+    // people would write.
     let content = read_short(&dir.join("commondir"), GIT_FILE_BYTES_MAX)?.unwrap_or_default();
     let common = match git::commondir(&content) {
         Some(target) => real_path(&dir.join(OsStr::from_bytes(target)))?,
@@ -400,7 +413,7 @@ fn common_of_dir(dir: &Path) -> Result<Option<PathBuf>, Error> {
     Ok(is_common(&common)?.then_some(common))
 }
 
-/// What worktrees share is there.
+/// Reports whether the directories exist that worktrees share.
 fn is_common(dir: &Path) -> Result<bool, Error> {
     Ok(is_dir(&dir.join("objects"))? && is_dir(&dir.join("refs"))?)
 }
@@ -521,7 +534,7 @@ mod tests {
         }
     }
 
-    /// Whoever lost the path would lock beside everybody else.
+    /// A process that lost the path would lock beside all the others.
     #[test]
     fn a_linked_worktree_shares_a_root_whose_path_is_any_bytes() {
         let dir = tempfile::tempdir().expect("temp");

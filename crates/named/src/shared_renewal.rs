@@ -1,7 +1,7 @@
 //! One renewal for all holds of a request.
 //!
-//! Where a store ends leases by itself, keeping the presence of a request renews all its holds. A guard
-//! renews each hold in its own thread: the first sends, the others get the answer.
+//! Where a store itself ends leases, keeping the presence of a request renews all its holds. A
+//! guard renews each hold in its own thread: the first sends, the others receive the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::store::{Call, Kept, Presence};
 use lokt_guard::Renewal;
 use lokt_sys::threads::{Condvar, Mutex, locked, sleep_until};
 
-/// How long a renewal may take.
+/// Maximum time that a renewal may take.
 const RENEWAL: Duration = Duration::from_secs(5);
 
 /// The renewal that the holds of one request share.
@@ -27,7 +27,7 @@ pub(crate) struct SharedRenewal {
     ended: Condvar,
 }
 
-/// The renewal under way, and what came of the last one.
+/// The renewal under way, and the result of the last one.
 #[derive(Default)]
 struct Round {
     is_under_way: bool,
@@ -36,7 +36,7 @@ struct Round {
     last: Option<Answered>,
 }
 
-/// What came of a renewal.
+/// Result of a renewal.
 #[derive(Clone)]
 enum Answered {
     Kept { began_ms: u64, each: Vec<Result<(), Option<Box<Holder>>>> },
@@ -44,12 +44,12 @@ enum Answered {
 }
 
 impl SharedRenewal {
-    /// A renewal of `holds`, which `presence` keeps alive.
+    /// Returns a renewal of `holds`, which `presence` keeps alive.
     pub(crate) fn new(presence: Arc<dyn Presence>, holds: Vec<(LockName, HoldKey)>) -> Self {
         Self { presence, holds, round: Mutex::default(), ended: Condvar::default() }
     }
 
-    /// Renews all holds, or waits for the renewal that is under way. What came of it for `name`.
+    /// Renews all holds, or waits for the renewal that is under way. Returns the result for `name`.
     pub(crate) fn renew(&self, name: &LockName, now: &Moment) -> Renewal {
         let leads = {
             let mut round = locked(&self.round);

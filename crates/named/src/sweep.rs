@@ -1,4 +1,4 @@
-//! Ending many holds: those of an owner, and those that have expired.
+//! Ends many holds: those of an owner, and those that have expired.
 
 use lokt_core::decide::Intent;
 use lokt_core::denial::Denial;
@@ -9,7 +9,7 @@ use crate::store::{Depth, Done, Scan, Slot, Target, View};
 use lokt_sys::error::Error;
 use lokt_sys::warnings::{Warning, WithWarnings};
 
-/// What `unlock --owner` or `--all` did.
+/// Result of `unlock --owner` or `--all`.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Names whose owner part ended.
@@ -18,19 +18,19 @@ pub struct Swept {
     pub skipped: Vec<String>,
 }
 
-/// What `status --prune-expired` did.
+/// Result of `status --prune-expired`.
 #[derive(Debug, Default)]
 pub struct Pruned {
     /// Expired locks that were removed.
     pub locks: Vec<String>,
     /// Expired freezes that were removed.
     pub freezes: Vec<String>,
-    /// Expired, but their process runs: kept.
+    /// Expired locks that were kept, because their process runs.
     pub kept: Vec<String>,
 }
 
 impl Lokt {
-    /// Ends every hold of `owner`. A hold that a guard is behind is skipped.
+    /// Ends every hold of `owner`. A hold with a guard behind it is skipped.
     pub fn unlock_owner(&self, owner: &str) -> Result<WithWarnings<Swept>, Error> {
         let mut swept = Swept::default();
         let mut warnings = Vec::new();
@@ -54,7 +54,7 @@ impl Lokt {
                 }
                 Done::Stayed(stayed) => {
                     warnings.extend(stayed.warnings);
-                    // Anything else is gone or somebody else's since we looked.
+                    // Any other one is gone or has another holder since the scan.
                     if let Some(Denial::Guarded(_)) = stayed.why {
                         swept.skipped.push(names[number].to_string());
                     }
@@ -120,7 +120,7 @@ fn tell_pruned(name: &LockName, done: Done, pruned: &mut WithWarnings<Pruned>) -
     Ok(())
 }
 
-/// A failure among many names: what was done before it stays done, and is said.
+/// Adds to a failure among many names how many were ended before it, and stay so.
 fn some_ended(failure: Error, count: usize) -> Error {
     match count {
         0 => failure,

@@ -1,8 +1,8 @@
 //! Waiting in the queue, woken by the store.
 //!
-//! A waiter sleeps on one thing: the waiter before it, or the holder. A wake-up is a hint: the waiter
-//! asks again, and is granted the name or sleeps on something else. Once a second it rechecks what the
-//! store can't report.
+//! A waiter sleeps on one thing: the waiter before it, or the holder. A wake-up is a hint: the
+//! waiter asks again, and is granted the name or sleeps on something else. Once a second it
+//! rechecks what the store can't report.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use lokt_sys::wait_policy::WaitPolicy;
 use lokt_sys::wakeup::Wakeup;
 use lokt_sys::warnings::Warning;
 
-/// Why a wait goes on, or doesn't.
+/// Reason why a wait continues, or ends.
 enum Next {
     Look,
     TimedOut,
@@ -23,8 +23,9 @@ enum Next {
 }
 
 impl Requests<'_> {
-    /// Pursues a request for as long as `policy` allows. `None`: the wait was interrupted, and the
-    /// queue left. Otherwise the answers, and what the user should know of the wait.
+    /// Pursues a request for as long as `policy` allows. Returns `None` if the wait was
+    /// interrupted, and the queue left. Otherwise returns the answers, and what the user should
+    /// know about the wait.
     pub(crate) fn obtain(
         self,
         request: &mut Request<'_>,
@@ -51,9 +52,10 @@ impl Requests<'_> {
                     }
                     next
                 }
-                // Who waits goes on waiting: a busy store is nothing but another reason to.
+                // Treat a busy store like a held lock: keep waiting.
                 Err(error) if request.waits && error.kind() == ErrorKind::Busy => self.pause(&clock, policy),
-                // A store whose place was deleted holds nobody up: the wait goes on in its new place.
+                // A store whose location was deleted blocks nobody: the wait continues in its new
+                // location.
                 Err(error) if request.waits && error.kind() == ErrorKind::Io => match self.lokt.store().reopen() {
                     Some(Ok(said)) => {
                         warnings.extend(said);
@@ -61,14 +63,14 @@ impl Requests<'_> {
                     }
                     Some(Err(_)) | None => Err(error),
                 },
-                // A store that was stopped in the middle says so.
+                // A store that was stopped in the middle reports that.
                 Err(error) if error.kind() == ErrorKind::Halted && is_raised(policy) => Ok(Next::Interrupted),
                 Err(error) => Err(error),
             };
             match next {
                 Ok(Next::Look) => {}
                 Ok(Next::TimedOut) => {
-                    // One last look, which takes no for an answer.
+                    // Final attempt: a refusal is returned to the caller.
                     end_stories(stories, &clock, "timeout");
                     request.waits = false;
                 }
@@ -106,7 +108,8 @@ impl Requests<'_> {
                 self.lokt.store().needs_recheck(request.asks[*number].name, queued, &Call::UNLIMITED)
             })
         };
-        // It may have happened while we were arming; whoever is blocked on a pulse can't have missed that.
+        // It may have happened while we subscribed; a waiter that is blocked on a pulse can't have
+        // missed it.
         let is_exact = |on| matches!(on, WakeOn::Ahead(_) | WakeOn::Pulse(_));
         if !queued.iter().all(|(_, queued)| is_exact(queued.wake_on)) && stirs() {
             return Ok(if clock.left().is_zero() { Next::TimedOut } else { Next::Look });
@@ -141,18 +144,18 @@ impl Requests<'_> {
         })
     }
 
-    /// The error of a wait that the system doesn't allow.
+    /// Returns the error of a wait that the system doesn't allow.
     pub(crate) fn cant_sleep(self, source: std::io::Error) -> Error {
         Error::io("wait in", self.lokt.root(), source)
     }
 }
 
-/// Was the wait interrupted?
+/// Reports whether the wait was interrupted.
 fn is_raised(policy: &mut WaitPolicy<'_>) -> bool {
     policy.alarm.as_mut().is_some_and(|alarm| alarm.is_raised())
 }
 
-/// The places in the queues; where each began is remembered.
+/// Returns the positions in the queues, and remembers where each began.
 fn places(answers: Answers, stories: &mut [Story]) -> Vec<(usize, Box<Queued>)> {
     let mut places = Vec::new();
     for (number, done) in answers {
@@ -166,7 +169,7 @@ fn places(answers: Answers, stories: &mut [Story]) -> Vec<(usize, Box<Queued>)> 
     places
 }
 
-/// Remembers that the wait is over, and why.
+/// Remembers that the wait has ended, and why.
 fn end_stories(stories: &mut [Story], clock: &WaitClock<'_>, why: &'static str) {
     let ms = u64::try_from(clock.waited().as_millis()).unwrap_or(u64::MAX);
     for story in stories {

@@ -1,4 +1,4 @@
-//! A timer that goes on while the machine sleeps, and rings at the latest when it wakes.
+//! A timer that keeps running while the machine is suspended; it fires no later than on resume.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -17,9 +17,9 @@ impl BootTimer {
         Ok(Self(timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?))
     }
 
-    /// A descriptor that can be read after so long. What was set before is forgotten.
+    /// Returns a descriptor that is readable after this time. Replaces the previous setting.
     pub fn set(&self, after: Duration) -> Option<BorrowedFd<'_>> {
-        // Nothing at all would switch it off.
+        // Zero would disarm the timer.
         let after = Timespec::try_from(after.max(Duration::from_nanos(1))).ok()?;
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let once = Itimerspec { it_interval: never, it_value: after };

@@ -1,4 +1,4 @@
-//! The limits of one call that may block: a deadline, and what stops it early.
+//! The limits of one call that may block: a deadline, and a descriptor that stops it early.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,20 +8,21 @@ use lokt_core::time::Moment;
 
 use crate::wakeup::sleep_on;
 
-/// How long a blocking call may take, and what stops it early. Passed down unchanged.
+/// The limits of a blocking call: its duration, and a descriptor that stops it early. Passed down
+/// unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// Deadline by `CLOCK_BOOTTIME`, in milliseconds; `None`: the callee's own limits count.
+    /// Deadline by `CLOCK_BOOTTIME`, in milliseconds; `None`: only the callee's own limits apply.
     by_ms: Option<u64>,
     /// A descriptor that is readable when the caller wants to stop.
     stop: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> Call<'a> {
-    /// No limits beside those of the callee.
+    /// No limits besides those of the callee.
     pub const UNLIMITED: Call<'static> = Call { by_ms: None, stop: None };
 
-    /// A call that may take `limit` from `now` on.
+    /// A call that may take `limit` from `now`.
     pub fn within(limit: Duration, now: &Moment) -> Self {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self { by_ms: Some(now.boottime_ms.saturating_add(limit_ms)), stop: None }
@@ -43,7 +44,7 @@ impl<'a> Call<'a> {
         self.stop
     }
 
-    /// Time until the deadline; `None`: there is none.
+    /// Time until the deadline; `None` if there is none.
     pub fn left(&self, now: &Moment) -> Option<Duration> {
         self.by_ms.map(|by_ms| Duration::from_millis(by_ms.saturating_sub(now.boottime_ms)))
     }
@@ -53,13 +54,13 @@ impl<'a> Call<'a> {
         self.left(now).map_or(limit, |left| left.min(limit))
     }
 
-    /// Sleeps for `most`, at most until the deadline. True: the caller wants to stop.
+    /// Sleeps for `most`, but not beyond the deadline. True: the caller wants to stop.
     pub fn pause(&self, most: Duration, now: &Moment) -> io::Result<bool> {
         let fds: Vec<BorrowedFd<'_>> = self.stop.into_iter().collect();
         Ok(sleep_on(&fds, self.limit(most, now))?.contains(&true))
     }
 
-    /// True if the caller wants to stop.
+    /// Reports whether the caller wants to stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|fd| sleep_on(&[fd], Duration::ZERO).is_ok_and(|ready| ready.contains(&true)))
     }

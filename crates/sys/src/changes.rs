@@ -1,8 +1,9 @@
-//! What tells of changes of a file or a directory.
+//! Notifications about changes of a file or a directory.
 //!
-//! The kernel takes milliseconds to close what it tells through (it waits until no processor can be telling something any more), and whoever has waited for a
-//! lock has it by then, and keeps others waiting. So what was watched is forgotten, which is done at once, and the descriptor is kept for
-//! whoever waits next.
+//! The kernel takes milliseconds to close an inotify descriptor, because it waits until no
+//! processor can still be delivering an event. A waiter that has just acquired a lock would keep
+//! others waiting for that long. So only the watch is removed, which is immediate, and the
+//! descriptor is kept for the next waiter.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,26 +13,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch};
 
-/// More than these aren't kept: a user has 128 of them, mostly.
+/// Maximum number of idle descriptors: a user usually has 128 of them.
 const IDLE_MAX: usize = 4;
 
-/// Descriptors that watch nothing, of the process with this pid: what was forked since shares them with it.
+/// Descriptors that watch nothing, of the process with this pid. A forked child shares them with
+/// its parent and must not use them.
 static IDLE: Mutex<(u32, Vec<OwnedFd>)> = Mutex::new((0, Vec::new()));
 
-/// Can be read when something has changed.
+/// A descriptor that is readable when something has changed.
 #[derive(Debug)]
 pub struct Changes {
-    /// `None` after the end.
+    /// `None` once dropped.
     fd: Option<OwnedFd>,
     watch: i32,
 }
 
 impl Changes {
-    /// Changes of what is at `path`, and in it if it is a directory; `NotFound` if nothing is.
+    /// Watches `path`, and its entries if it is a directory; `NotFound` if nothing is there.
     pub fn of(path: &Path) -> io::Result<Self> {
         let kept = idle().1.pop();
         let fd = kept.map_or_else(|| init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK), Ok)?;
-        // What it told whoever had it before.
+        // Drop events that were meant for the previous user.
         drain(&fd);
         let changes = WatchFlags::ATTRIB
             | WatchFlags::MODIFY
@@ -45,7 +47,8 @@ impl Changes {
         Ok(Self { fd: Some(fd), watch })
     }
 
-    /// Takes note of what was told. Says whether the thing itself was moved or removed, or more has happened than could be told.
+    /// Consumes the pending events. Reports whether the object itself was moved or removed, or the
+    /// event queue overflowed.
     pub fn drain(&self) -> bool {
         drain(self)
     }
@@ -60,7 +63,7 @@ impl AsFd for Changes {
 impl Drop for Changes {
     fn drop(&mut self) {
         let Some(fd) = self.fd.take() else { return };
-        // What was removed is forgotten already.
+        // The kernel has already removed the watch of a removed file.
         let _ = remove_watch(&fd, self.watch);
         let mut idle = idle();
         if idle.1.len() < IDLE_MAX {

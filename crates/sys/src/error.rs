@@ -1,4 +1,5 @@
-//! What went wrong, as opposed to what was refused: a refusal is a [`lokt_core::denial::Denial`], an answer of its own.
+//! Errors, as opposed to refusals: a refusal is a [`lokt_core::denial::Denial`], an answer of its
+//! own.
 
 use std::fmt;
 use std::io;
@@ -13,44 +14,44 @@ pub fn is_link_loop(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::LOOP)
 }
 
-/// Would the caller act differently? Then it is another kind.
+/// The kinds of errors. Two errors are of different kinds if callers handle them differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The system said no.
+    /// A system call failed.
     Io,
-    /// There is something else than a regular file of sensible size where a record should be.
+    /// Something other than a regular file of sensible size is in place of a record.
     NotARecord,
     /// The record has a version that this program must leave alone.
     Newer,
-    /// Somebody is busy or was faster; try again.
+    /// Another process is busy or was faster; retry.
     Busy,
     /// The file system or the root can't be used for this.
     Unusable,
     /// The process that a lock should be bound to doesn't exist.
     NoProcess,
-    /// What should become an event can't be one.
+    /// The input is not a valid event.
     BadEvent,
-    /// A ledger has gaps or events that can't be read, and the command won't guess what they were.
+    /// A ledger has gaps or unreadable events, and the command doesn't guess their contents.
     Damaged,
     /// A repository has a format that this program must leave alone.
     Format,
-    /// What was to be copied changed meanwhile.
+    /// Files changed while they were copied.
     Moving,
-    /// There is no lease: the worktree is everybody's.
+    /// The worktree is shared, so it has no lease.
     Shared,
-    /// What should become a worktree's name can't be one.
+    /// The input is not a valid worktree name.
     BadName,
-    /// What is asked about isn't there any more.
+    /// The requested object no longer exists.
     Missing,
-    /// A snapshot's files aren't what they were.
+    /// The files of a snapshot have changed.
     PayloadMismatch,
-    /// It was told to stop.
+    /// The operation was interrupted.
     Halted,
-    /// It may have happened, or may still happen: the answer of a remote store is missing.
+    /// The operation may have taken effect, or may still do so: a remote store has not answered.
     OutcomeUnknown,
 }
 
-/// An error with what to do about it.
+/// An error with a hint for the user.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -65,14 +66,14 @@ impl Error {
         Self { kind, message: message.into(), hint: None, source: None }
     }
 
-    /// An I/O error, with what was attempted and on which path.
+    /// An I/O error, with the attempted operation and its path.
     pub fn io(attempt: &str, path: &Path, source: io::Error) -> Self {
         let message = format!("{attempt} {}", path.display());
         let hint = too_many_open(&source);
         Self { kind: ErrorKind::Io, message, hint, source: Some(source) }
     }
 
-    /// A root whose mutex could not be entered.
+    /// The error for a root whose mutex could not be acquired.
     pub fn mutex(root: &Path, failure: NoMutex) -> Self {
         match failure {
             NoMutex::Io(source) => Self::io("lock", root, source),
@@ -83,19 +84,19 @@ impl Error {
         }
     }
 
-    /// Adds what to do next.
+    /// Adds a hint on what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// What kind of error this is.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The stable code of the JSON.
+    /// The stable code for JSON output.
     pub fn code(&self) -> &'static str {
         match self.kind {
             ErrorKind::Io => "E_IO",
@@ -117,12 +118,12 @@ impl Error {
         }
     }
 
-    /// What kind of error the system reported, if it did.
+    /// The kind of the underlying system error, if there is one.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         self.source.as_ref().map(io::Error::kind)
     }
 
-    /// What to do next.
+    /// The hint on what to do next.
     pub fn next_step(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -143,7 +144,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What to do about this error if it says that the process has too many files open.
+/// Returns a hint if this error says that the process has too many open files.
 pub fn too_many_open(error: &io::Error) -> Option<String> {
     if error.raw_os_error() != Some(Errno::MFILE.raw_os_error()) {
         return None;

@@ -1,16 +1,18 @@
 //! Replacing or removing a file only if it is the expected one.
 //!
 //! Programs that ignore lokt's mutex may change a file between a check and the change that follows
-//! it. So the file moves to a temporary place first, where nobody looks for it, and is judged there.
-//! A file that isn't the expected one goes back.
+//! it. So the file is first moved to a temporary path, where no other program looks for it, and
+//! checked there. If it isn't the expected one, it is moved back.
 //!
-//! The temporary path is unique. After `SIGKILL` between two steps, the file is at that path.
+//! The temporary path is unique. If the process is killed between two steps, the file is at that
+//! path.
 
 use std::io;
 
 use super::disk::{Disk, Stamp};
 
-/// Maximum number of exchanges while a file goes back: a foreign program may replace it each time.
+/// Maximum number of exchanges while a file is moved back: a foreign program may replace it each
+/// time.
 const BACK_TRIES: usize = 8;
 
 /// The outcome of [`take_if`].
@@ -18,17 +20,18 @@ const BACK_TRIES: usize = 8;
 pub enum Taken<E> {
     /// Nothing was there.
     Missing,
-    /// It was the expected file, which is at the temporary path now.
+    /// It was the expected file, which is now at the temporary path.
     Taken,
-    /// It was another file, and is back in its place.
+    /// It was another file, which was moved back.
     Restored,
-    /// It was another file, and is at the temporary path: it couldn't go back, for this reason.
+    /// It was another file, which is at the temporary path: it couldn't be moved back, for this
+    /// reason.
     Displaced(io::Error),
-    /// It couldn't be judged, and went back if it could.
+    /// It couldn't be checked, and was moved back if possible.
     Unjudged(E),
 }
 
-/// Moves the file at `path` to `temp` if `is_expected` says so of it; it is asked about `temp`.
+/// Moves the file at `path` to `temp` if it is the expected one; `is_expected` gets `temp`.
 /// After an error nothing has changed.
 pub fn take_if<E>(
     disk: &dyn Disk,
@@ -59,19 +62,19 @@ pub fn take_if<E>(
 pub enum Swapped<E> {
     /// Nothing was at the path, and nothing has changed.
     Missing,
-    /// The new file replaced the expected one, which is at the temporary path now.
+    /// The new file replaced the expected one, which is now at the temporary path.
     Swapped,
-    /// The new file replaced whatever was there: this file system can't exchange files.
+    /// The new file replaced whatever was there: the file system can't exchange files.
     Overwritten,
-    /// The new file is in its place, and the one at the temporary path isn't the expected one:
+    /// The new file is in place, but the one at the temporary path isn't the expected one:
     /// [`put_back`] restores it.
     Unexpected,
-    /// The same, but the file couldn't be judged.
+    /// The same, but the file couldn't be checked.
     Unjudged(E),
 }
 
-/// Exchanges the new file at `temp` for the one at `path`, and judges what came out.
-/// After an error nothing has changed.
+/// Exchanges the new file at `temp` for the one at `path`, and checks the old one. After an error
+/// nothing has changed.
 pub fn swap_if<E>(
     disk: &dyn Disk,
     temp: &str,
@@ -95,7 +98,8 @@ pub fn swap_if<E>(
 /// The outcome of [`put_back`].
 #[derive(Debug)]
 pub struct PutBack {
-    /// The file at the temporary path is not ours, and has no place: another one has it.
+    /// The file at the temporary path is not ours and can't be moved back: another file is in its
+    /// place.
     pub is_homeless: bool,
     /// The step that failed.
     pub failure: Option<PutBackError>,
@@ -110,16 +114,16 @@ pub enum PutBackError {
     Examine(io::Error),
 }
 
-/// Undoes a swap: `theirs`, which is at `temp`, goes back to `path`, where `ours` is.
+/// Undoes a swap: moves `theirs`, which is at `temp`, back to `path`, where `ours` is.
 ///
-/// The file that comes out must be `ours`. If it isn't, a foreign program has replaced that in the
-/// meantime: its file is the newest, and goes back instead. Unless the outcome says otherwise, the
-/// file at `temp` isn't needed any more.
+/// The file that the exchange returns must be `ours`. Otherwise a foreign program has replaced
+/// `ours` in the meantime: its file is the newest, and is moved back instead. Unless the outcome
+/// says otherwise, the file at `temp` is no longer needed.
 pub fn put_back(disk: &dyn Disk, temp: &str, path: &str, ours: Option<Stamp>, theirs: Option<Stamp>) -> PutBack {
     let (mut standing, mut returning) = (ours, theirs);
     for _ in 0..BACK_TRIES {
         if let Err(error) = disk.exchange(temp, path) {
-            // Ours was removed. Theirs goes to the free place.
+            // Ours was removed. Move theirs to the free path.
             let is_homeless = disk.rename_new(temp, path).is_err();
             let is_missing = error.kind() == io::ErrorKind::NotFound;
             let failure = (!is_missing).then_some(PutBackError::Exchange(error));

@@ -1,7 +1,8 @@
-//! Files and directories outside of lokt's own: those that a path leads to, through links, as every program opens them.
+//! Files and directories outside lokt's own, opened as any program opens them: symbolic links are
+//! followed.
 //!
-//! What lokt writes for itself is behind [`Disk`](crate::disk::Disk). Files that others could prepare are read by
-//! [`PlainFile`](crate::plain_file::PlainFile), which follows no link.
+//! lokt's own files are accessed through [`Disk`](crate::disk::Disk). Files that other users could
+//! prepare are read by [`PlainFile`](crate::plain_file::PlainFile), which follows no link.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,11 +14,11 @@ use std::path::{Path, PathBuf};
 pub struct DirEntry {
     /// The entry's name in its directory.
     pub name: OsString,
-    /// The entry is a directory itself; a link to one isn't.
+    /// True for a directory itself; false for a link to one.
     pub is_dir: bool,
 }
 
-/// Reports whether `path` leads to anything. What may not be seen doesn't count.
+/// Reports whether `path` leads to anything. An object that this process may not see doesn't count.
 pub fn exists(path: &Path) -> bool {
     path.exists()
 }
@@ -37,22 +38,22 @@ pub fn is_link(path: &Path) -> bool {
     path.is_symlink()
 }
 
-/// The absolute path without links and dots; `None` if it doesn't lead anywhere.
+/// Returns the absolute path without links and dots; `None` if it doesn't lead anywhere.
 pub fn resolve(path: &Path) -> Option<PathBuf> {
     try_resolve(path).ok()
 }
 
-/// The same, with the error of the system.
+/// The same, with the system's error.
 pub fn try_resolve(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// The same, or the path as it is given.
+/// The same, or `path` itself if it leads nowhere.
 pub fn real_path(path: &Path) -> PathBuf {
     resolve(path).unwrap_or_else(|| path.to_owned())
 }
 
-/// The entries of a directory, in any order. A directory that can't be read has none.
+/// Returns the entries of a directory, in any order. An unreadable directory has none.
 pub fn entries(dir: &Path) -> impl Iterator<Item = DirEntry> + use<> {
     fs::read_dir(dir)
         .into_iter()
@@ -61,17 +62,17 @@ pub fn entries(dir: &Path) -> impl Iterator<Item = DirEntry> + use<> {
         .map(|entry| DirEntry { name: entry.file_name(), is_dir: entry.file_type().is_ok_and(|kind| kind.is_dir()) })
 }
 
-/// Opens what the caller of a command named: a file, or a pipe such as `/dev/stdin`.
+/// Opens a path that the user of a command named: a file, or a pipe such as `/dev/stdin`.
 pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Makes a directory and those above it, for files that aren't records.
+/// Creates a directory and its missing parents, for files that aren't records.
 pub fn make_dirs(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)
 }
 
-/// Writes a file in place. Only for files that can be made again when a crash damages them.
+/// Writes a file in place. Only for files that can be recreated if a crash damages them.
 #[expect(clippy::disallowed_methods, reason = "the one place that writes in place what is no record")]
 pub fn overwrite(path: &Path, content: &str) -> io::Result<()> {
     fs::write(path, content)

@@ -1,4 +1,4 @@
-//! A `flock` that can be waited for, but not for ever.
+//! A `flock` with a timeout.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,10 +11,10 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::disk::Unlock;
 
-/// How often the mutex is tried where no thread can be had to wait for it.
+/// Polling interval for the mutex where no thread can be started to wait for it.
 pub(super) const POLL: Duration = Duration::from_millis(5);
 
-/// Locks `fd`, waiting in the kernel's own line for at most `patience`.
+/// Locks `fd`, waiting in the kernel's own queue for at most `patience`.
 pub(super) fn flock_within(fd: OwnedFd, patience: Duration) -> io::Result<Arc<OwnedFd>> {
     let fd = Arc::new(fd);
     if flock_now(&fd)? {
@@ -23,14 +23,15 @@ pub(super) fn flock_within(fd: OwnedFd, patience: Duration) -> io::Result<Arc<Ow
     if patience.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    // The kernel serves blocked lockers first come, first served, but can't be told when to give up. So a thread waits; if it is
-    // too late, nobody receives what it sends, and it unlocks.
+    // The kernel serves blocked lockers in order, but a blocked `flock` has no timeout. So a thread
+    // waits. If it gets the lock too late, no one receives its message, and it unlocks.
     let (send, receive) = mpsc::sync_channel::<io::Result<Arc<OwnedFd>>>(0);
     let theirs = fd.clone();
     let waiter = thread::Builder::new().stack_size(64 << 10).spawn(move || {
         let locked = retry_on_intr(|| flock(&theirs, FlockOperation::LockExclusive));
         if let Err(mpsc::SendError(Ok(late))) = send.send(locked.map(|()| theirs).map_err(Into::into)) {
-            // Explicitly: a child that was forked meanwhile would keep the lock together with the descriptor.
+            // Explicitly: a child that was forked in the meantime would keep the lock with its copy
+            // of the descriptor.
             let _ = flock(&late, FlockOperation::Unlock);
         }
     });
@@ -49,7 +50,8 @@ pub(super) fn flock_now(fd: &OwnedFd) -> io::Result<bool> {
     }
 }
 
-/// Without a place in the kernel's line, but without a thread: a limit on processes must not make a lock fail.
+/// Polls without a position in the kernel's queue, but also without a thread: a limit on processes
+/// must not make a lock fail.
 pub(super) fn poll_flock(fd: Arc<OwnedFd>, patience: Duration) -> io::Result<Arc<OwnedFd>> {
     for _ in 0..patience.as_millis() / POLL.as_millis() {
         thread::park_timeout(POLL);
@@ -64,7 +66,8 @@ pub(super) struct OsUnlock(pub(super) Arc<OwnedFd>);
 
 impl Unlock for OsUnlock {
     fn unlock(self: Box<Self>) {
-        // Explicitly: a child that was forked meanwhile would keep the lock together with the descriptor.
+        // Explicitly: a child that was forked in the meantime would keep the lock with its copy of
+        // the descriptor.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }

@@ -1,4 +1,5 @@
-//! Which processes keep a file locked? `/proc` knows; the kernel's table of locks only knows who took one.
+//! Processes that keep a file locked. `/proc/<pid>` shows them; the kernel's table of locks shows
+//! only the process that took the lock.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,12 +11,12 @@ use lokt_core::proc::{command_name, shares_flock};
 pub struct Keeper {
     /// Its pid.
     pub pid: i64,
-    /// What it calls itself.
+    /// The name of its command.
     pub command: String,
 }
 
-/// The processes that share the lock on the file with this device and inode, as far as we may look. It goes through all of them: for
-/// people who ask why, not for locks.
+/// Returns the processes that share the lock on the file with this device and inode, as far as we
+/// may see them. It inspects all processes: for users who ask why, not for locking.
 pub fn keepers_of(id: (u64, u64)) -> Vec<Keeper> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i64>().ok());
@@ -24,7 +25,7 @@ pub fn keepers_of(id: (u64, u64)) -> Vec<Keeper> {
     keepers
 }
 
-/// Does any process have the file with this device and inode open, as far as we may look?
+/// Reports whether any process that we may inspect has the file with this device and inode open.
 pub fn is_open(id: (u64, u64)) -> bool {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i64>().ok());
@@ -41,7 +42,7 @@ fn keeps_locked(pid: i64, id: (u64, u64)) -> bool {
     })
 }
 
-/// What a process calls itself.
+/// Returns the process with its command name.
 pub fn keeper(pid: i64) -> Keeper {
     let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     Keeper { pid, command: command_name(&comm) }

@@ -1,7 +1,8 @@
 //! The only code that talks to the system.
 //!
-//! Everything above asks these two traits: [`disk::Disk`] for files below one root and for the root's mutex, [`machine::Machine`] for
-//! clocks, processes and randomness. Tests put their own behind them.
+//! All other code goes through two traits: [`disk::Disk`] for files below one root and for the
+//! root's mutex, [`machine::Machine`] for clocks, processes and randomness. Tests substitute their
+//! own implementations.
 
 pub mod boot_timer;
 pub mod call;

@@ -1,4 +1,4 @@
-//! What a file is from outside: its kind, its owner, its mode. And taking permissions away.
+//! Metadata of a file: its kind, its owner, its mode. Also removes permissions.
 
 use std::io;
 use std::path::Path;
@@ -9,31 +9,33 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::os_dirs::{PLAIN, kind_of, open_below};
 
-/// A file as `ls` sees it.
+/// A file's metadata, as `ls` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Device and inode: which file it is.
+    /// Device and inode: the identity of the file.
     pub id: (u64, u64),
     /// The user who owns it.
     pub uid: u32,
     /// The permission bits, without set-id and sticky ones.
     pub mode: u32,
-    /// What it is, if it is no regular file.
+    /// The kind of object, if it isn't a regular file.
     pub kind: Option<&'static str>,
-    /// Whether it is a directory.
+    /// True for a directory.
     pub is_dir: bool,
     /// Its size in bytes.
     pub size: u64,
-    /// When its inode last changed, by being renamed too: unlike the time of its content that can't be set.
+    /// The time of the last change of its inode, including renames. Unlike the modification time,
+    /// it can't be set.
     pub changed: Timestamp,
 }
 
-/// Looks at what is there, not through a link; `None` if nothing is.
+/// Returns the metadata of `path` itself, without following a link; `None` if nothing is there.
 pub fn look(path: &Path) -> io::Result<Option<Look>> {
     look_with(path, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Looks at what `path` leads to, through links; `None` if it leads to nothing.
+/// Returns the metadata of the object that `path` leads to, following links; `None` if it leads to
+/// nothing.
 pub fn look_through(path: &Path) -> io::Result<Option<Look>> {
     look_with(path, AtFlags::empty())
 }
@@ -55,18 +57,19 @@ fn look_with(path: &Path, flags: AtFlags) -> io::Result<Option<Look>> {
     }))
 }
 
-/// May we write to it? Asked of the kernel, which knows of read-only mounts and access lists.
+/// Checks that we may write to it. The kernel decides, because it knows about read-only mounts
+/// and access lists.
 pub fn may_write(path: &Path) -> io::Result<()> {
     Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?)
 }
 
-/// Takes permissions away: of a file of ours below `top` that is still the one that was `seen`, all that aren't in `keep`. Nothing is ever added.
-/// False: it isn't, or needs nothing.
+/// Removes all permissions that aren't in `keep` from a file of ours below `top`, if it is still
+/// the one that was `seen`. Never adds any. False: it is another file, or needs no change.
 pub fn tighten(top: &Path, path: &str, seen: &Look, keep: u32) -> io::Result<bool> {
     let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
     let dir = open_below(top, dir)?;
     let fd = match retry_on_intr(|| openat(&dir, name, OFlags::RDONLY | PLAIN, Mode::empty())) {
-        // Somebody put a link there: what it leads to isn't what was looked at.
+        // Someone put a link there: its target isn't the file that was inspected.
         Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
         done => done?,
     };
@@ -75,10 +78,10 @@ pub fn tighten(top: &Path, path: &str, seen: &Look, keep: u32) -> io::Result<boo
         return Ok(false);
     }
     let kind = FileType::from_raw_mode(stat.st_mode);
-    // A file with another name elsewhere isn't only the root's.
+    // A file that has another name elsewhere belongs not only to the root.
     let is_file = kind == FileType::RegularFile && stat.st_nlink == 1;
     let ours = stat.st_uid == us() && (is_file || kind == FileType::Directory);
-    // Who made a directory everybody's group's meant new files to be, too.
+    // Keep the special bits: set-group-id means that new files belong to the group, too.
     let left = stat.st_mode & 0o7777 & (keep | 0o7000);
     if !ours || left == stat.st_mode & 0o7777 {
         return Ok(false);
@@ -87,8 +90,9 @@ pub fn tighten(top: &Path, path: &str, seen: &Look, keep: u32) -> io::Result<boo
     Ok(true)
 }
 
-/// Gives a regular file of ours in `dir`, if it is still the one that was `seen` and has at most so many names, exactly this mode. False:
-/// it isn't, or somebody made it one of the ledger's by a name that it has elsewhere.
+/// Sets exactly this mode on a regular file of ours in `dir`, if it is still the one that was
+/// `seen` and has at most `names_max` names. False: it is another file, or a user linked a file
+/// from elsewhere into the ledger.
 pub fn set_mode(dir: &Path, name: &str, seen: &Look, names_max: u64, mode: u32) -> io::Result<bool> {
     let fd = match retry_on_intr(|| openat(CWD, dir.join(name), OFlags::RDONLY | PLAIN, Mode::empty())) {
         Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
@@ -103,7 +107,7 @@ pub fn set_mode(dir: &Path, name: &str, seen: &Look, names_max: u64, mode: u32) 
     Ok(true)
 }
 
-/// The user that we are for the file system.
+/// The effective user id, which the file system checks.
 pub fn us() -> u32 {
     rustix::process::geteuid().as_raw()
 }

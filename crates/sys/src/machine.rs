@@ -1,7 +1,7 @@
 //! Clocks, processes and randomness of this machine.
 //!
-//! The wall clock is read through the standard library and the boot clocks by direct system calls; tests that fake the wall clock
-//! depend on that difference.
+//! The wall clock is read through the standard library, the boot clocks by direct system calls.
+//! Tests that fake the wall clock depend on that difference.
 
 use std::fs;
 use std::io;
@@ -23,29 +23,30 @@ use rustix::time::{ClockId, clock_gettime};
 use super::pid_spaces;
 use super::wakeup::sleep_on;
 
-/// The initial time namespace's inode: boot clocks read there mean the same to everyone who is there too.
+/// The inode of the initial time namespace: boot clocks read there are comparable between all its
+/// processes.
 const TIME_NS_INITIAL: u64 = 0xEFFF_FFFA;
 
-/// So often something of `/proc` is looked at that is there and can't be read.
+/// Maximum number of attempts to read a file of `/proc` that exists but can't be read.
 const LOOKS_MAX: usize = 3;
 
-/// What one read asks for: more than `/proc` says about a process in one line.
+/// Bytes requested by one read: more than `/proc` says about a process in one line.
 const PROC_BYTES_MAX: usize = 4096;
 
 /// This machine.
 pub trait Machine: Send + Sync {
-    /// One reading of all clocks.
+    /// Reads all clocks once.
     fn now(&self) -> Moment;
     /// 128 random bits.
     fn random(&self) -> io::Result<u128>;
-    /// A name that no other process draws: 32 hex digits between `prefix` and `suffix`. The one way to
-    /// name temporary files; their prefix tells a later sweep what they are.
+    /// Returns a name that no other process draws: 32 hex digits between `prefix` and `suffix`. All
+    /// temporary files are named by it; their prefix tells a later sweep what they are.
     fn unique_name(&self, prefix: &str, suffix: &str) -> io::Result<String> {
         Ok(format!("{prefix}{:032x}{suffix}", self.random()?))
     }
-    /// A process of our pid namespace; `None` if there is none.
+    /// Returns a process of our pid namespace; `None` if there is none.
     fn process(&self, pid: i64) -> Option<ProcessStat>;
-    /// A process of another pid namespace, as far as it can be seen from here.
+    /// Returns a process of another pid namespace, as far as it can be seen from here.
     fn process_in(&self, _space: u64, _pid: i64, _start: i64) -> Process {
         Process::Unseen
     }
@@ -74,12 +75,13 @@ impl Machine for Linux {
     }
 
     fn process_in(&self, space: u64, pid: i64, start: i64) -> Process {
-        // In a time namespace start times read differently.
+        // In another time namespace, start times read differently.
         pid_spaces::process_in(space, pid, if proc_view().starts { start } else { 0 })
     }
 }
 
-/// A descriptor that can be read when the process `pid` has ended; `None` if it has.
+/// Returns a descriptor that is readable when the process `pid` has ended; `None` if it already
+/// has.
 pub fn pidfd(pid: i64) -> io::Result<Option<OwnedFd>> {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -89,29 +91,30 @@ pub fn pidfd(pid: i64) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The login name of the user that this process runs as, from the passwd file. A static binary has no name service to ask.
+/// Returns the login name of the user that this process runs as, from the passwd file. A static
+/// binary can't use the name service.
 pub fn login_name() -> Option<String> {
     let uid = rustix::process::geteuid().as_raw();
     let found = |passwd: &[u8]| user_name(&String::from_utf8_lossy(passwd), uid);
-    // A system without many users has all of them in the first read.
+    // On a system with few users, the first read returns the whole file.
     let start = read_once("/etc/passwd")?;
     if start.len() < PROC_BYTES_MAX { found(&start) } else { found(&fs::read("/etc/passwd").unwrap_or_default()) }
 }
 
-/// A stored time as a time of the standard library, for callers that know no other.
+/// Converts a stored time to the standard library's type.
 pub fn system_time(at: Timestamp) -> SystemTime {
     let since = at.duration_since(Timestamp::UNIX_EPOCH).unsigned_abs();
     if at < Timestamp::UNIX_EPOCH { UNIX_EPOCH - since } else { UNIX_EPOCH + since }
 }
 
-/// The owner of a program that names none: the [login name](login_name), else the number of the user.
+/// The default owner: the [login name](login_name), else the user id.
 pub fn default_owner() -> String {
     login_name().unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the module that owns the wall clock")]
 fn wall() -> Timestamp {
-    // A clock before 1970 is as wrong as one that stands at 1970.
+    // Treat a clock before 1970 as one at 1970: both are wrong.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let secs = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
     Timestamp::new(secs, i32::try_from(since.subsec_nanos()).unwrap_or(0)).unwrap_or(Timestamp::MAX)
@@ -122,18 +125,21 @@ fn clock_ms(clock: ClockId) -> u64 {
     u64::try_from(at.tv_sec).unwrap_or(0) * 1000 + u64::try_from(at.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
-/// The monotonic clock in nanoseconds, for histories: all processes of a machine share it, and nobody sets it.
+/// Returns the monotonic clock in nanoseconds, for histories: all processes of a machine share it,
+/// and it can't be set.
 pub fn monotonic_ns() -> u64 {
     let at = clock_gettime(ClockId::Monotonic);
     u64::try_from(at.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(at.tv_nsec).unwrap_or(0)
 }
 
-/// What can be believed of `/proc`.
+/// The parts of `/proc` that can be trusted.
 #[derive(Debug, Clone, Copy)]
 struct ProcView {
-    /// It shows our own pid namespace. After `unshare --pid` without a new mount it shows the outer one, where our pids are others'.
+    /// It shows our own pid namespace. After `unshare --pid` without a new mount it shows the outer
+    /// one, where our pids belong to other processes.
     ours: bool,
-    /// Start times read there mean the same to everyone. The kernel shifts them for readers in another time namespace.
+    /// Start times read there are the same for all readers. The kernel shifts them for readers in
+    /// another time namespace.
     starts: bool,
 }
 
@@ -146,29 +152,30 @@ fn proc_view() -> ProcView {
     })
 }
 
-/// May a start time that `/proc` shows be compared with what others read?
+/// Reports whether start times that `/proc` shows may be compared with those that other processes
+/// read.
 pub(super) fn knows_starts() -> bool {
     let view = proc_view();
     view.ours && view.starts
 }
 
-/// Do boot clocks mean the same here as to everyone outside of namespaces?
+/// Reports whether boot clocks are the same here as outside of namespaces.
 fn has_boot_clocks() -> bool {
     namespace("time").is_none_or(|inode| inode == TIME_NS_INITIAL)
 }
 
-/// Reads `/proc/<pid>/stat`. Where that is hidden (`hidepid`), missing, or about another pid namespace, the kernel is asked whether the
-/// pid exists: what can't be looked at is not gone.
+/// Reads `/proc/<pid>/stat`. If it is hidden (`hidepid`), missing, or about another pid namespace,
+/// asks the kernel whether the pid exists: an invisible process is not a dead one.
 pub(super) fn process_stat(pid: i64) -> Option<ProcessStat> {
     if pid <= 0 {
         return None;
     }
     let view = proc_view();
-    // A process may call itself something that is no text.
+    // The name of a process need not be valid text.
     let text = || view.ours.then(|| read_once(&format!("/proc/{pid}/stat"))).flatten();
     let read = || text().and_then(|text| parse_stat(&String::from_utf8_lossy(&text)));
-    // Another thread than the first that starts a program takes the place of the first, and whoever looked that one up just before reads
-    // of its end. Who looks again finds the other.
+    // If a thread other than the first calls `exec`, it replaces the first thread. A reader that
+    // looked that one up just before sees it as ended; a second read finds the new one.
     let stat = read().and_then(|stat| if stat.has_ended() { read() } else { Some(stat) });
     match stat {
         Some(stat) if view.starts => Some(stat),
@@ -177,7 +184,8 @@ pub(super) fn process_stat(pid: i64) -> Option<ProcessStat> {
     }
 }
 
-/// The beginning of a file: all of it, if it is one of the small ones of `/proc`. Reading until the end would take twice as many calls.
+/// Reads the beginning of a file: all of it, for the small files of `/proc`. Reading until the end
+/// would take twice as many calls.
 pub(super) fn read_once(path: &str) -> Option<Vec<u8>> {
     patiently(|| {
         let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -187,8 +195,9 @@ pub(super) fn read_once(path: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// Looks again when there was an error that may pass, such as no descriptor being left for a moment. Who takes that for a machine without
-/// `/proc` doesn't know its boot, and its holds follow the wall clock.
+/// Retries after an error that may be temporary, such as a lack of descriptors. Otherwise this
+/// would look like a machine without `/proc` and without a boot id, and holds would follow the wall
+/// clock.
 fn patiently<T>(look: impl Fn() -> io::Result<T>) -> Option<T> {
     for _ in 0..LOOKS_MAX {
         match look() {
@@ -200,13 +209,14 @@ fn patiently<T>(look: impl Fn() -> io::Result<T>) -> Option<T> {
     None
 }
 
-/// It isn't there, or not ours to see.
+/// Reports whether the object is missing or not visible to us.
 fn is_final(error: &io::Error) -> bool {
     let gone = Errno::from_io_error(error) == Some(Errno::SRCH);
     gone || matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
 }
 
-/// Is there such a process, and has it not ended? A zombie has: its descriptor can be read.
+/// Reports whether the process exists and has not ended. A zombie has ended: its descriptor is
+/// readable.
 fn exists(pid: i64) -> bool {
     let Some(known) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     match pidfd(pid) {
@@ -216,7 +226,8 @@ fn exists(pid: i64) -> bool {
     }
 }
 
-/// Who this process is on this machine. `owner` and `agent_id` come from the caller's environment.
+/// The identity of this process on this machine. `owner` and `agent_id` come from the caller's
+/// environment.
 pub fn identity(owner: String, agent_id: Option<String>) -> Identity {
     let pid = i64::from(rustix::process::getpid().as_raw_nonzero().get());
     let pid_start = process_stat(pid).map_or(0, |stat| stat.start);

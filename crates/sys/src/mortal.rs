@@ -1,7 +1,8 @@
-//! A command that dies with its caller, even if that is killed with SIGKILL.
+//! A command that dies with its caller, even if the caller is killed with SIGKILL.
 //!
-//! The kernel kills a process that asked for it when the *thread* ends that started it. Starting takes as long as the disk with the
-//! program takes to answer, and the caller has only so much time. So a thread of its own starts the command, and lives as long as it.
+//! On request, the kernel kills a process when the *thread* that started it ends. Starting takes as
+//! long as the program's disk needs to answer, and the caller's time is limited. So a separate
+//! thread starts the command, and lives as long as it.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,12 +24,12 @@ use super::vfork::Lifeline;
 pub struct Mortal {
     /// The process.
     pub pid: Pid,
-    /// Ends the thread that started it.
+    /// Dropping it ends the thread that started the process.
     _hold: mpsc::Sender<()>,
 }
 
-/// Starts `command` as [`super::spawn::spawn`] does, recorded in one pulse. An error of kind `TimedOut`: it couldn't be started within
-/// `patience`, and won't be any more.
+/// Starts `command` as [`super::spawn::spawn`] does, recorded in one pulse. Fails with `TimedOut`
+/// if it couldn't be started within `patience`; then it won't be started any more.
 pub fn spawn(
     command: &Command,
     own_group: bool,
@@ -48,7 +49,7 @@ pub fn spawn(
         let started = prepared.start(vec![record], Some(&lifeline), &known);
         drop((lifeline, pulse));
         let _ = tell.send(started);
-        // Until nobody can send any more.
+        // Blocks until the sender is dropped.
         let _ = held.recv();
     })?;
     if let Ok(started) = told.recv_timeout(patience) {

@@ -1,4 +1,4 @@
-//! Which file system a directory is on, as `statfs` and the table of mounts tell.
+//! The file system of a directory, according to `statfs` and the mount table.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statfs, statx};
 pub struct MountedOn {
     /// Its magic number.
     pub magic: Option<u64>,
-    /// What the table of mounts calls it, as `ext4` or `fuse.sshfs`; empty if it can't be found there.
+    /// Its type in the mount table, such as `ext4` or `fuse.sshfs`; empty if it isn't found there.
     pub kind: String,
-    /// What is mounted.
+    /// The mount source.
     pub source: String,
-    /// Where.
+    /// The mount point.
     pub point: String,
     /// The options of the file system.
     pub options: String,
@@ -30,14 +30,15 @@ pub fn mounted_on(dir: &Path) -> MountedOn {
     MountedOn { magic, kind, source, point, options }
 }
 
-/// The table of mounts; empty if it can't be read. Anybody may mount something under a name that is no text, and must not hide the rest by
-/// that.
+/// Returns the mount table; empty if it can't be read. A mount whose name isn't valid text must not
+/// hide the others.
 pub(super) fn table() -> String {
     String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap_or_default()).into_owned()
 }
 
 impl MountedOn {
-    /// The same directory on the other side: in the directory that is mounted here a second time, if it is one and can be seen.
+    /// Returns the same directory below the mount source, if a directory is mounted here a second
+    /// time and is visible.
     pub fn underneath(&self, dir: &Path) -> Option<PathBuf> {
         let below = fs::canonicalize(dir).ok()?.strip_prefix(&self.point).ok()?.to_owned();
         let source = Path::new(&self.source);

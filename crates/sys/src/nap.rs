@@ -74,12 +74,12 @@ impl<'m> WaitClock<'m> {
         self.timeout.limit().saturating_sub(self.waited())
     }
 
-    /// Time until the timeout, for progress reports; `None`: there is no timeout.
+    /// Time until the timeout, for progress reports; `None` if there is no timeout.
     pub fn left_to_tell(&self) -> Option<Duration> {
         self.timeout.left_after(self.waited())
     }
 
-    /// Reports progress now: the wait is for `name`, which `denial` keeps from the caller.
+    /// Reports progress now: the wait is for `name`, which is unavailable because of `denial`.
     pub fn tell(&self, policy: &mut WaitPolicy<'_>, name: &str, denial: &Denial, ahead: usize) {
         if let Some(tell) = policy.tell.as_mut() {
             let (waited, left) = (self.waited(), self.left_to_tell());
@@ -96,12 +96,12 @@ impl<'m> WaitClock<'m> {
     }
 }
 
-/// A source of wake-ups beside a [`Wakeup`](crate::wakeup::Wakeup), ended by dropping it.
+/// A source of wake-ups besides a [`Wakeup`](crate::wakeup::Wakeup), ended by dropping it.
 pub struct Subscription {
     /// A descriptor that is readable when something has changed; `None`: only the wakeup is rung,
     /// or nothing is reported.
     pub fd: Option<Box<dyn AsFd + Send>>,
-    /// Interval at which the waiter rechecks by itself.
+    /// Interval at which the waiter rechecks without a wake-up.
     pub tick: Duration,
 }
 
@@ -131,13 +131,13 @@ pub enum Woken {
     Ready,
     /// The moment given to [`Nap::due_in`] has come.
     Due,
-    /// The wait's timeout is over.
+    /// The wait's timeout has elapsed.
     TimedOut,
     /// Nothing happened for one interval.
     Recheck,
 }
 
-/// A sleep: what ends it and when. Can be slept several times.
+/// A sleep, with the events and times that end it. Can be used several times.
 pub struct Nap<'n> {
     clock: &'n WaitClock<'n>,
     fds: Vec<BorrowedFd<'n>>,
@@ -148,7 +148,7 @@ pub struct Nap<'n> {
 }
 
 impl<'n> Nap<'n> {
-    /// A sleep of one [`LOOK`] at most, within the timeout of `clock`.
+    /// A sleep of at most one [`LOOK`], within the timeout of `clock`.
     pub fn new(clock: &'n WaitClock<'n>) -> Self {
         Self { clock, fds: Vec::new(), ready: Vec::new(), every: LOOK, due: None }
     }
@@ -180,7 +180,7 @@ impl<'n> Nap<'n> {
         self
     }
 
-    /// Ends the sleep after `left`; `None` changes nothing. Several moments: the first counts.
+    /// Ends the sleep after `left`; `None` changes nothing. Of several times, the earliest applies.
     #[must_use]
     pub fn due_in(mut self, left: Option<Duration>) -> Self {
         let due = left.map(|left| self.clock.waited().saturating_add(left));
@@ -188,7 +188,8 @@ impl<'n> Nap<'n> {
         self
     }
 
-    /// Sleeps once. An interrupt whose descriptor is readable but which isn't raised ends nothing.
+    /// Sleeps once. An interrupt whose descriptor is readable but which isn't raised doesn't end
+    /// the sleep.
     pub fn sleep(&mut self, mut interrupt: Option<&mut (dyn Interrupt + '_)>) -> io::Result<Woken> {
         let began = self.clock.waited();
         loop {
@@ -219,7 +220,7 @@ impl<'n> Nap<'n> {
         }
     }
 
-    /// True if the descriptor that was added as number `nth` ended the last sleep.
+    /// Reports whether descriptor number `nth`, in the order of addition, ended the last sleep.
     pub fn is_ready(&self, nth: usize) -> bool {
         self.ready.get(nth).copied().unwrap_or(false)
     }

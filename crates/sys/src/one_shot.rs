@@ -1,9 +1,9 @@
-//! Something that happens at most once, and is told once to each who listens, whether they came before or after it.
+//! An event that happens at most once. Each listener receives it once, even if it subscribed late.
 
 use super::threads::mpsc::{self, Receiver, Sender};
 use super::threads::{Mutex, locked};
 
-/// What happened, and who is still to be told.
+/// The event, and the listeners that have not received it yet.
 pub struct OneShot<T> {
     state: Mutex<State<T>>,
 }
@@ -20,28 +20,28 @@ impl<T> Default for OneShot<T> {
 }
 
 impl<T: Clone> OneShot<T> {
-    /// It happened. If it was known already, what was told first stays.
+    /// Reports the event. If it was already reported, the first value stays.
     pub fn tell(&self, what: T) -> T {
         let mut state = locked(&self.state);
         let known = state.known.get_or_insert(what).clone();
         for listener in state.listeners.drain(..) {
-            // Whoever doesn't listen any more needn't know.
+            // The receiver may have been dropped.
             let _ = listener.send(known.clone());
         }
         known
     }
 
-    /// What happened, if it did.
+    /// The event, if it has happened.
     pub fn known(&self) -> Option<T> {
         locked(&self.state).known.clone()
     }
 
-    /// Is told when it happens, or at once if it did.
+    /// Returns a receiver of the event, which gets it at once if it has already happened.
     pub fn listen(&self) -> Receiver<T> {
         let (send, receive) = mpsc::channel();
         let mut state = locked(&self.state);
         match &state.known {
-            // The other end is in our hand.
+            // We hold the receiver, so this can't fail.
             Some(known) => drop(send.send(known.clone())),
             None => state.listeners.push(send),
         }

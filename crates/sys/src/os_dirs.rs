@@ -1,7 +1,9 @@
-//! The directories of a real root: opened once, made when missing, with the right owner and mode.
+//! The directories of a real root: opened once, created when missing, with the right owner and
+//! mode.
 //!
-//! Modes: directories 0700 and files 0600; in a root whose directory is group-writable 2770 and 0660, with the root's group. Files
-//! made by the superuser are given to the root's owner, so that a `sudo lokt` doesn't lock its user out.
+//! Modes: directories 0700 and files 0600. In a root whose directory is group-writable: 2770 and
+//! 0660, with the root's group. Files created by the superuser are given to the root's owner, so
+//! that a `sudo lokt` doesn't lock its user out.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,34 +20,34 @@ use rustix::path::Arg;
 
 use super::disk::Mount;
 
-/// `STATX_MNT_ID_UNIQUE`: a mount id that is never used again, since Linux 6.8.
+/// `STATX_MNT_ID_UNIQUE`: a mount id that is never reused, since Linux 6.8.
 const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
 pub(super) const PLAIN: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// The root as it was found, with the directories below it that were used.
+/// An opened root, with the directories below it that were used.
 pub(super) struct Opened {
     pub(super) root: OwnedFd,
     pub(super) dirs: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
     pub(super) ownership: Ownership,
     pub(super) mount: Mount,
-    /// Directories that are made get this mode, where nobody shares them.
+    /// Mode of new directories in a root that is not shared.
     pub(super) dir_mode: u32,
 }
 
-/// Whose files to make, and who may touch them.
+/// The owner of new files, and who may access them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ownership {
     pub(super) shared: bool,
     pub(super) give_to: Option<(Option<Uid>, Option<Gid>)>,
 }
 
-/// What to do about a missing directory.
+/// The handling of a missing directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     Fail,
-    /// Make it, so that it survives a power cut.
+    /// Create it so that it survives a power cut.
     Make,
-    /// Make it; what is in it can't survive one anyway.
+    /// Create it; its content can't survive a power cut anyway.
     MakeFleeting,
 }
 
@@ -73,13 +75,13 @@ impl Opened {
         self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Forgets the directory `path` and those below it: another one may have its name now.
+    /// Forgets the directory `path` and those below it: another directory may have its name now.
     pub(super) fn forget_dir(&self, path: &str) {
         let is_below = |dir: &str| dir.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         self.dirs.lock().unwrap_or_else(PoisonError::into_inner).retain(|dir, _| !is_below(dir));
     }
 
-    /// A descriptor of the directory `path`, and whether it had been opened before.
+    /// Returns a descriptor of the directory `path`, and whether it had been opened before.
     pub(super) fn dir(&self, path: &str, missing: Missing) -> io::Result<(Arc<OwnedFd>, bool)> {
         if let Some(fd) = self.dirs.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
             return Ok((fd.clone(), true));
@@ -110,7 +112,7 @@ impl Opened {
             Err(Errno::EXIST) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        // A directory that a power cut takes away takes everything in it along.
+        // If a power cut removes a directory, everything in it is lost.
         if missing == Missing::Make {
             retry_on_intr(|| fsync(parent))?;
         }
@@ -118,8 +120,9 @@ impl Opened {
     }
 }
 
-/// What is to be everybody's is made under this name and renamed when it is: whoever is killed half-way leaves nothing that shuts the
-/// others out. No lock has a `~` in its name.
+/// The temporary name under which shared files and directories are created; they are renamed when
+/// owner and mode are set. If the process is killed in between, nothing is left that locks other
+/// users out. No lock has a `~` in its name.
 pub(super) fn unfinished(name: &str) -> String {
     format!("{name}~")
 }
@@ -133,7 +136,7 @@ impl Opened {
         let fd = retry_on_intr(|| openat(parent, &temp, flags, Mode::empty()))?;
         let made = self.ownership.apply(fd.as_fd(), 0o2770).and_then(|()| {
             match renameat_with(parent, &temp, parent, name, RenameFlags::NOREPLACE) {
-                // An empty directory may be replaced by another one; a used one can't be.
+                // An empty directory may be replaced by another one; one that is in use can't be.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match renameat(parent, &temp, parent, name) {
                     Err(Errno::NOTEMPTY) => Err(Errno::EXIST),
                     done => done,
@@ -148,12 +151,12 @@ impl Opened {
 }
 
 impl Ownership {
-    /// Is whatever we make usable by whom it should be, without doing anything about it?
+    /// Reports whether new files are usable by the intended users without further changes.
     pub(super) fn is_plain(self) -> bool {
         !self.shared && self.give_to.is_none()
     }
 
-    /// Creates a file that isn't there (`EXIST` if it is), complete with owner and mode.
+    /// Creates a file that must not exist (`EXIST` if it does), with owner and mode set.
     pub(super) fn create(self, dir: BorrowedFd<'_>, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CREATE | OFlags::EXCL;
         let mode = Mode::from_raw_mode(0o600);
@@ -171,12 +174,13 @@ impl Ownership {
         made.map(|()| fd)
     }
 
-    /// Like [`Self::apply`], with exactly this mode: what is published to programs that know nothing of shared roots.
+    /// Like [`Self::apply`], but with exactly this mode: for files read by programs that know
+    /// nothing of shared roots.
     pub(super) fn give(self, fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
         if let Some((uid, gid)) = self.give_to {
             let _ = fchown(fd, uid, gid);
         }
-        // The umask takes bits away.
+        // The umask may have removed bits.
         if fstat(fd)?.st_mode & 0o7777 != mode {
             fchmod(fd, Mode::from_raw_mode(mode))?;
         }
@@ -185,32 +189,34 @@ impl Ownership {
 
     pub(super) fn apply(self, fd: BorrowedFd<'_>, shared_mode: u32) -> Result<(), Errno> {
         if let Some((uid, gid)) = self.give_to {
-            // Not being allowed to give a file away is no reason to fail: it is usable by whoever made it.
+            // Not being allowed to change the owner is no reason to fail: the creator can use the
+            // file.
             let _ = fchown(fd, uid, gid);
         }
         if self.shared {
             return fchmod(fd, Mode::from_raw_mode(shared_mode));
         }
-        // The umask may have taken our own bits away.
+        // The umask may have removed our own bits.
         let mode = fstat(fd)?.st_mode & 0o7777;
         if mode & 0o600 == 0o600 { Ok(()) } else { fchmod(fd, Mode::from_raw_mode(mode | 0o600)) }
     }
 }
 
-/// Makes a directory that its owner can use, whatever the umask is.
+/// Creates a directory that its owner can use, regardless of the umask.
 pub(super) fn make_usable_dir(parent: BorrowedFd<'_>, name: impl Arg + Copy, mode: u32) -> Result<(), Errno> {
     mkdirat(parent, name, Mode::from_raw_mode(mode))?;
     let made = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode & 0o7777;
     if made & 0o700 == mode & 0o700 {
         return Ok(());
     }
-    // We may not open it for reading, but what has its name now may be a link of somebody else's, so it isn't changed by its name.
+    // We may not be able to open it for reading. It isn't changed by name either, because the name
+    // may be another user's link by now.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = retry_on_intr(|| openat(parent, name, flags, Mode::empty()))?;
     chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::from_raw_mode(made | mode & 0o700))
 }
 
-/// A directory below `top`. Only `top` itself may be a link.
+/// Opens a directory below `top`. Only `top` itself may be a link.
 pub(super) fn open_below(top: &Path, below: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut dir = retry_on_intr(|| open(top, flags, Mode::empty()))?;
@@ -232,9 +238,10 @@ pub(super) fn open_dir(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd
     })
 }
 
-/// Makes the root directory and its missing parents, with `mode`, durably: what is acknowledged below them must not vanish with them. False:
-/// somebody else was faster. The superuser gives them to whom the directory above belongs: the first
-/// `sudo lokt` in somebody's project would otherwise lock them out of their own root.
+/// Creates the root directory and its missing parents, with `mode`, durably: acknowledged changes
+/// below them must not vanish with them. False: another process was faster. The superuser gives
+/// them to the owner of the directory above. Otherwise the first `sudo lokt` in a user's project
+/// would lock the user out of the root.
 pub(super) fn make_root(path: &Path, mode: u32) -> io::Result<bool> {
     let above = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -272,7 +279,7 @@ pub(super) fn rename_new_at(
 ) -> Result<(), Errno> {
     match retry_on_intr(|| renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match link_new(from_dir, from, to_dir, to) {
-            // A directory has no second name.
+            // A directory can't have a second name.
             Err(Errno::PERM) => Err(Errno::OPNOTSUPP),
             done => done,
         },
@@ -282,20 +289,20 @@ pub(super) fn rename_new_at(
 
 pub(super) fn link_new(from_dir: BorrowedFd<'_>, from: &str, to_dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
     let linked = linkat(from_dir, from, to_dir, to, AtFlags::empty());
-    // Over NFS the answer of a link that worked may be lost; the link count tells.
+    // Over NFS, the reply to a successful link may be lost; the link count tells.
     if let Err(error) = linked
         && !statat(from_dir, from, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| stat.st_nlink == 2 && kind_of(&stat).is_none())
     {
         return Err(error);
     }
-    // It has its new name; an old one that stays is a temp file like any that was left behind.
+    // It has its new name. If the old one stays, it is a temp file like any other leftover.
     let _ = unlinkat(from_dir, from, AtFlags::empty());
     Ok(())
 }
 
-/// Refuses to write to what is there if that would change another file, too: the same file may have a second name anywhere, and whoever
-/// gave it one may have wanted that.
+/// Refuses to write to a file if that would change another one, too: it may have a second name
+/// (hard link) anywhere, which a user may have created for that purpose.
 pub(super) fn refuse_second_name(dir: BorrowedFd<'_>, name: &str, stat: &Stat) -> io::Result<()> {
     if let Some(kind) = kind_of(stat) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}")));
@@ -307,8 +314,9 @@ pub(super) fn refuse_second_name(dir: BorrowedFd<'_>, name: &str, stat: &Stat) -
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
-/// Is the second name the one under which it was made? Then its maker was killed before it could remove that, where a new name can only
-/// be given by a link.
+/// Removes the second name if it is the one under which the file was created. Its creator was
+/// killed before it could remove it, on a file system where renaming without replacing needs a
+/// link.
 fn unlink_unfinished(dir: BorrowedFd<'_>, name: &str, stat: &Stat) -> bool {
     let temp = unfinished(name);
     let is_same = |other: Stat| (other.st_dev, other.st_ino) == (stat.st_dev, stat.st_ino);
@@ -317,7 +325,7 @@ fn unlink_unfinished(dir: BorrowedFd<'_>, name: &str, stat: &Stat) -> bool {
         && unlinkat(dir, &temp, AtFlags::empty()).is_ok()
 }
 
-/// What something is, if it is no regular file.
+/// Returns the kind of object, if it isn't a regular file.
 pub(super) fn kind_of(stat: &Stat) -> Option<&'static str> {
     Some(match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return None,

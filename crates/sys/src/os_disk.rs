@@ -26,14 +26,14 @@ use super::unnamed::OsUnnamed;
 use super::wakeup::Wakeup;
 use super::{flock_waiters, signals};
 
-/// A record fits the first read; longer files take more.
+/// Read size in bytes: a record fits into the first read; longer files take more.
 const READ_BYTES: usize = 4096;
 
 /// Files below a real directory.
 pub struct OsDisk {
     pub(super) path: PathBuf,
     open: Mutex<Arc<Opened>>,
-    /// The mode of directories that are made in it.
+    /// Mode of new directories below it.
     dir_mode: u32,
 }
 
@@ -43,18 +43,19 @@ impl OsDisk {
         Self::open_as(path, 0o700)
     }
 
-    /// The same; directories that are made in it get `dir_mode`, as far as the umask lets it, unless the root is shared.
+    /// The same; new directories below it get `dir_mode`, as far as the umask allows, unless the
+    /// root is shared.
     pub fn open_as(path: &Path, dir_mode: u32) -> io::Result<Self> {
         let opened = Opened::new(path, dir_mode)?;
         Ok(Self { path: path.to_owned(), open: Mutex::new(Arc::new(opened)), dir_mode })
     }
 
-    /// Opens a root, making the directory and missing parents. Says whether it was made.
+    /// Opens a root, creating the directory and missing parents. Reports whether it was created.
     pub fn create(path: &Path) -> io::Result<(Self, bool)> {
         Self::create_as(path, 0o700)
     }
 
-    /// The same, with directories of `mode`, as far as the umask lets it.
+    /// The same, with directories of `mode`, as far as the umask allows.
     pub fn create_as(path: &Path, mode: u32) -> io::Result<(Self, bool)> {
         match Self::open_as(path, mode) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -69,21 +70,23 @@ impl OsDisk {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes on with the directory that has the root's name now.
+    /// Switches to the directory that has the root's name now.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let fresh = Opened::new(&self.path, self.dir_mode)?;
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
         Ok(())
     }
 
-    /// Runs `work` in the directory of `path`. A directory that was deleted after it was opened is opened again, once.
+    /// Runs `work` in the directory of `path`. If a cached directory was deleted, it is opened
+    /// again, once.
     pub(super) fn within<T>(
         &self,
         path: &str,
         missing: Missing,
         work: impl Fn(BorrowedFd<'_>, &str) -> io::Result<T>,
     ) -> io::Result<T> {
-        // Paths are made of checked names. Whatever one may have come from, none leads out of the root.
+        // Paths are built from checked names. Regardless of its origin, no path may lead out of the
+        // root.
         if path.split('/').any(|part| part == "..") {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -93,7 +96,7 @@ impl OsDisk {
             return work(opened.root.as_fd(), name);
         }
         let (fd, cached) = match opened.dir(dir, missing) {
-            // A directory above it was deleted after it was opened.
+            // A directory above it was deleted after it was cached.
             Err(error) if error.kind() == io::ErrorKind::NotFound && missing != Missing::Fail => {
                 opened.forget();
                 opened.dir(dir, missing)?
@@ -109,7 +112,7 @@ impl OsDisk {
         }
     }
 
-    /// Opens what is at `path` for reading, if it is a regular file.
+    /// Opens the object at `path` for reading, if it is a regular file.
     fn open_regular(&self, path: &str) -> io::Result<Regular> {
         let opened = self.within(path, Missing::Fail, |dir, name| {
             match retry_on_intr(|| openat(dir, name, OFlags::RDONLY | PLAIN, Mode::empty())) {
@@ -147,7 +150,7 @@ impl OsDisk {
     }
 }
 
-/// What an attempt to open a regular file gave.
+/// The result of opening a regular file.
 enum Regular {
     Missing,
     No(&'static str),
@@ -171,7 +174,7 @@ fn changed(stat: &Stat) -> Timestamp {
 pub(super) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let written = retry_on_intr(|| rustix::io::write(fd, bytes)).inspect_err(|error| {
-            // Everything here is written at the end.
+            // All writes here are at the end of the file.
             if let (Errno::FBIG, Ok(stat)) = (*error, fstat(fd)) {
                 signals::forget_file_size(stamp_of(&stat).size);
             }
@@ -191,7 +194,8 @@ impl Disk for OsDisk {
             Regular::No(kind) => return Ok(Entry::NotRegular(kind)),
             Regular::Yes(fd, stamp) => (fd, stamp),
         };
-        // Records are replaced, never appended to: a file of the size that it says is read in full, and one read is enough.
+        // Records are replaced, never appended to: one read is enough for a file of the reported
+        // size.
         let size = usize::try_from(stamp.size).unwrap_or(usize::MAX);
         let mut bytes = Vec::with_capacity(if size == 0 { READ_BYTES } else { size.min(limit.saturating_add(1)) });
         loop {
@@ -202,7 +206,7 @@ impl Disk for OsDisk {
                 bytes.reserve(READ_BYTES);
             }
             let got = retry_on_intr(|| rustix::io::read(&fd, rustix::buffer::spare_capacity(&mut bytes)))?;
-            // One read may bring more than the limit: it is looked at before the end is.
+            // One read may return more than the limit: check the limit before the end.
             if bytes.len() <= limit && (got == 0 || bytes.len() as u64 == stamp.size) {
                 return Ok(Entry::File(Content { bytes, stamp }));
             }
@@ -312,7 +316,7 @@ impl Disk for OsDisk {
             let there = || retry_on_intr(|| openat(dir, name, flags, Mode::empty()));
             let fd = match there() {
                 Err(Errno::NOENT) => match ownership.create(dir, name, flags) {
-                    // Other programs write it too, without the mutex.
+                    // Other programs write it, too, without the mutex.
                     Err(Errno::EXIST) => there()?,
                     done => done?,
                 },
@@ -385,7 +389,8 @@ impl Disk for OsDisk {
     fn each_name(&self, dir: &str, see: &mut dyn FnMut(&str)) -> io::Result<()> {
         let opened = self.within(&format!("{dir}/."), Missing::Fail, |fd, _| {
             let fd = open_dir(fd, ".")?;
-            // A directory that was deleted can be opened by whoever has it open, and is empty; there may be another one by its name.
+            // A deleted directory can still be opened through an open descriptor, and is empty; a
+            // new one may have its name.
             if fstat(&fd)?.st_nlink == 0 { Err(io::ErrorKind::NotFound.into()) } else { Ok(fd) }
         });
         let fd = match opened {
@@ -444,7 +449,8 @@ impl Disk for OsDisk {
         let made = self.within(path, Missing::MakeFleeting, |dir, name| {
             for _ in 0..PULSE_TRIES {
                 let fd = retry_on_intr(|| openat(dir, name, flags, Mode::from_raw_mode(0o600)))?;
-                // Whoever looks without the mutex may have found it in this instant; the next one is another file.
+                // A process that probes without the mutex may have locked it at this instant; the
+                // next attempt creates another file.
                 if flock_now(&fd)? {
                     return Ok(fd);
                 }
@@ -546,7 +552,8 @@ impl Disk for OsDisk {
     }
 }
 
-/// Somebody who looks at a pulse between its creation and its lock is a rare accident; this often it is none.
+/// Maximum number of attempts to lock a new pulse. Another process that probes it between its
+/// creation and its lock is a rare accident; this many are not.
 const PULSE_TRIES: usize = 64;
 
 struct OsOpenFile(OwnedFd);

@@ -1,4 +1,4 @@
-//! The mutex of a real root: what is locked, whether it is still the root, and who has it.
+//! The mutex of a real root: the locked object, whether it is still the root, and its holder.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,16 +13,16 @@ use super::os_dirs::{Missing, PLAIN, open_dir};
 use super::os_disk::OsDisk;
 use super::proc_locks;
 
-/// NFS can't lock directories; there the mutex is a file.
+/// Magic number of NFS, which can't lock directories; there the mutex is a file.
 const NFS_MAGIC: u64 = 0x6969;
-/// The mutex where directories can't be locked.
+/// The mutex file where directories can't be locked.
 const MUTEX_FILE: &str = "state/mutex";
-/// More changes of the root directory than this during one attempt are no accident.
+/// Maximum number of changes of the root directory during one attempt; more are no accident.
 const ROOT_CHANGES_MAX: usize = 8;
 
 impl OsDisk {
     pub(super) fn lock_root(&self, patience: Duration) -> Result<Box<dyn Unlock>, NoMutex> {
-        // A root that is replaced while we wait for its mutex is another root.
+        // If the root is replaced while we wait for its mutex, it is another root.
         for _ in 0..ROOT_CHANGES_MAX {
             let fd = self.mutex_file().map_err(NoMutex::Io)?;
             let fd = match flock_within(fd, patience) {
@@ -30,7 +30,7 @@ impl OsDisk {
                 Err(error) => return Err(self.who_is_busy(error)),
             };
             if self.is_named(&fd).map_err(NoMutex::Io)? {
-                // Directories that were opened earlier may have been moved away and made anew since.
+                // Cached directories may have been moved away and recreated since.
                 self.opened().forget();
                 return Ok(Box::new(OsUnlock(fd)));
             }
@@ -39,13 +39,14 @@ impl OsDisk {
         Err(NoMutex::Busy("the root directory is being replaced again and again".into()))
     }
 
-    /// The pid of who has it, as far as the kernel shows it to us.
+    /// The pid of the holder, as far as the kernel shows it to us.
     pub(super) fn root_holder(&self) -> Option<i64> {
         let stat = self.mutex_file().and_then(|fd| Ok(fstat(&fd)?)).ok()?;
         proc_locks::holder_of(stat.st_dev, stat.st_ino)
     }
 
-    /// Opens what is locked: a descriptor of its own each time, so that two threads exclude each other too.
+    /// Opens the object to lock: a new descriptor each time, so that two threads exclude each
+    /// other, too.
     fn mutex_file(&self) -> io::Result<OwnedFd> {
         let opened = self.opened();
         if opened.mount.fs != Some(NFS_MAGIC) {
@@ -63,7 +64,7 @@ impl OsDisk {
         })
     }
 
-    /// Does the path still name what was locked?
+    /// Reports whether the path still names the locked object.
     fn is_named(&self, fd: &OwnedFd) -> io::Result<bool> {
         let on_nfs = self.opened().mount.fs == Some(NFS_MAGIC);
         let path = if on_nfs { self.path.join(MUTEX_FILE) } else { self.path.clone() };

@@ -1,4 +1,4 @@
-//! An output that may have no reader for a while, or none any more: a pipe, a terminal.
+//! An output that may have no reader for a while, or no reader any more: a pipe, a terminal.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,8 +12,8 @@ use super::wakeup::poll_for;
 /// The number of bytes that a pipe takes at once, if it has room at all.
 const PIPE_BYTES: usize = 4096;
 
-/// Waits until `output` takes more, at most for `patience`. A full pipe and a stopped terminal take nothing; an
-/// output whose reader has left takes everything, with an error.
+/// Waits until `output` accepts more, for at most `patience`. A full pipe and a paused terminal
+/// (Ctrl-S) accept nothing; an output whose reader is gone accepts everything, with an error.
 pub fn has_room(output: impl AsFd, patience: Duration) -> io::Result<bool> {
     let mut polled = [PollFd::new(&output, PollFlags::OUT)];
     poll_for(&mut polled, patience)?;
@@ -27,14 +27,14 @@ pub fn has_reader(output: impl AsFd) -> bool {
     !is_known || !polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// Writes what `output` takes without waiting. The rest is lost.
+/// Writes as much as `output` accepts without waiting. The rest is lost.
 pub fn write_at_once(output: impl AsFd, bytes: &[u8]) {
     if has_room(&output, Duration::ZERO).is_ok_and(|has_room| has_room) {
         let _ = rustix::io::write(&output, &bytes[..bytes.len().min(PIPE_BYTES)]);
     }
 }
 
-/// Writes all of `bytes`, for as long as that takes. `BrokenPipe`: nothing will ever read them.
+/// Writes all of `bytes`, without a time limit. `BrokenPipe`: nothing will ever read them.
 pub fn write_all(output: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -42,7 +42,7 @@ pub fn write_all(output: impl AsFd, bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::BrokenPipe.into()),
             Ok(written) => rest = rest.get(written..).unwrap_or_default(),
             Err(Errno::INTR) => {}
-            // Another program that shares it doesn't want to wait for it.
+            // Another program that shares the output made it non-blocking.
             Err(Errno::AGAIN) => drop(has_room(&output, Duration::from_secs(1))),
             Err(error) => return Err(error.into()),
         }
@@ -65,7 +65,7 @@ mod tests {
         write_at_once(&writer, b"lost");
         assert!(has_reader(&writer), "it is only full");
         drop(reader);
-        // A child that another test starts now has a copy of the reader until it executes its program.
+        // A child that another test starts now has a copy of the reader until it calls `exec`.
         let has_left = || {
             let has_left = !has_reader(&writer);
             if !has_left {

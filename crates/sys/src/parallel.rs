@@ -1,25 +1,26 @@
-//! The same work on many things, on all processors.
+//! Parallel map over many items, on all processors.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Fewer things than this are done before another thread has started.
+/// Minimum number of items per thread: fewer are done before another thread has started.
 const WORTH_A_THREAD: usize = 512;
-/// So many are taken at a time.
+/// Items that a thread takes at a time.
 const CHUNK: usize = 128;
 
 /// Does `work` on each item; the results are in the items' order.
 pub fn map<A: Sync, B: Send>(items: &[A], work: impl Fn(&A) -> B + Sync) -> Vec<B> {
     let most = items.len() / WORTH_A_THREAD + 1;
-    // How many processors there are is read from a dozen files: not for one event.
+    // Finding the number of processors reads a dozen files: too much for one event.
     let threads = if most == 1 { 1 } else { thread::available_parallelism().map_or(1, NonZero::get).min(most) };
     if threads == 1 {
         return items.iter().map(work).collect();
     }
     let chunks: Vec<&[A]> = items.chunks(CHUNK).collect();
     let next = AtomicUsize::new(0);
-    // Whoever is ready takes the next few: a thread that has to wait for a processor keeps nobody waiting for its half.
+    // Each thread takes the next chunk when it is ready, so a thread that waits for a processor
+    // doesn't delay the others.
     let some = || {
         let mut done = Vec::new();
         while let at = next.fetch_add(1, Ordering::Relaxed)
@@ -30,7 +31,7 @@ pub fn map<A: Sync, B: Send>(items: &[A], work: impl Fn(&A) -> B + Sync) -> Vec<
         done
     };
     let mut done = thread::scope(|scope| {
-        // Where no thread can be had, the others do its work.
+        // If a thread can't be started, the others do its work.
         let other = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
         let others: Vec<_> = (1..threads).filter_map(other).collect();
         let mut done = some();

@@ -1,4 +1,5 @@
-//! The directories with the files of users: made, moved and destroyed as wholes, without a look at what is in them.
+//! The directories with users' files: created, moved and deleted as a whole, without inspecting
+//! their contents.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -12,20 +13,21 @@ use rustix::io::{Errno, retry_on_intr};
 use super::look::look;
 use super::os_dirs::{make_root, open_dir};
 
-/// What is where a directory of users' files should be.
+/// The object in place of a directory of users' files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
-    /// There is nothing.
+    /// Nothing is there.
     Missing,
     /// An empty directory.
     Empty,
-    /// A directory with something in it, or one that can't be looked into.
+    /// A directory with something in it, or one that can't be read.
     Full,
-    /// No directory; the text says what.
+    /// Not a directory; the text says what.
     Other(&'static str),
 }
 
-/// Looks. A link to a directory is one, if something is in it or not: its files are elsewhere.
+/// Inspects `path`. A link to a directory counts as full, whether or not anything is in it: its
+/// files are elsewhere.
 pub fn examine(path: &Path) -> io::Result<Payload> {
     let Some(found) = look(path)? else { return Ok(Payload::Missing) };
     if found.kind == Some("a symbolic link") {
@@ -41,12 +43,12 @@ pub fn examine(path: &Path) -> io::Result<Payload> {
     Ok(if names_in(dir.as_fd())?.is_empty() { Payload::Empty } else { Payload::Full })
 }
 
-/// Makes it and what is missing above it, durably. False: it was there.
+/// Creates it and its missing parents, durably. False: it already existed.
 pub fn make(path: &Path) -> io::Result<bool> {
     make_root(path, 0o755)
 }
 
-/// Moves it, durably, unless something is there (`AlreadyExists`). `NotFound` if it is gone.
+/// Moves it, durably, unless something is there (`AlreadyExists`). `NotFound` if it doesn't exist.
 pub fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     slip_new(from, to)?;
     sync_parents(from, to)
@@ -60,16 +62,18 @@ fn sync_parents(one: &Path, other: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Swaps two directories in one step, durably. `NotFound` if either is missing, `Unsupported` if this file system can't.
+/// Exchanges two directories atomically and durably. `NotFound` if either is missing, `Unsupported`
+/// if the file system can't.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     slip_exchange(one, other)?;
     sync_parents(one, other)
 }
 
-/// Moves an entry of any kind as [`move_new`] does, without waiting until that is durable.
+/// Moves an entry of any kind as [`move_new`] does, without waiting until the move is durable.
 pub fn slip_new(from: &Path, to: &Path) -> io::Result<()> {
     match retry_on_intr(|| renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)) {
-        // Network file systems can't say "unless". Nobody makes such an entry but us, one at a time.
+        // Network file systems don't support NOREPLACE. Only lokt creates such entries, one at a
+        // time.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             if look(to)?.is_some() {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -80,7 +84,7 @@ pub fn slip_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Swaps two entries of any kind as [`exchange`] does, without waiting until that is durable.
+/// Exchanges two entries of any kind as [`exchange`] does, without waiting until that is durable.
 pub fn slip_exchange(one: &Path, other: &Path) -> io::Result<()> {
     match retry_on_intr(|| renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Err(io::ErrorKind::Unsupported.into()),
@@ -88,13 +92,13 @@ pub fn slip_exchange(one: &Path, other: &Path) -> io::Result<()> {
     }
 }
 
-/// Waits until what was moved in or out of a directory is durable.
+/// Waits until moves into or out of a directory are durable.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     let fd = open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     Ok(retry_on_intr(|| fsync(&fd))?)
 }
 
-/// Writes a new file, durably but for its name.
+/// Writes a new file. Its content is durable, its name isn't.
 pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = std::fs::File::from(open(path, flags, Mode::from_raw_mode(0o644))?);
@@ -102,19 +106,19 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The names of everything in a directory.
+/// Returns the names of all entries of a directory.
 pub fn names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     names_in(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.as_fd())
 }
 
-/// Removes a directory in which nothing is (`DirectoryNotEmpty`).
+/// Removes an empty directory (`DirectoryNotEmpty` if it isn't).
 pub fn remove_empty(path: &Path) -> io::Result<()> {
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
-/// Removes a directory with everything in it. No link is followed, and nothing is entered that something is mounted on: the kernel
-/// says of such a directory that it is busy before it says that it isn't empty. Trees of any depth take two open directories: what is
-/// deeper is moved up first.
+/// Removes a directory with everything in it. Follows no link and enters no mount point: for such a
+/// directory the kernel reports "busy" before "not empty". Trees of any depth need only two open
+/// directories, because deeper ones are moved up first.
 pub fn destroy(path: &Path) -> io::Result<()> {
     let top = match open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
@@ -157,7 +161,8 @@ fn clear(top: BorrowedFd<'_>, name: &[u8], moved_up: &mut u64) -> io::Result<()>
                 *moved_up += 1;
                 match renameat_with(&dir, &*child, top, format!("~{moved_up}"), RenameFlags::NOREPLACE) {
                     Err(Errno::EXIST) => {}
-                    // Network file systems; a name that is in use is one of an entry that isn't empty, which can't be replaced.
+                    // On network file systems: a name in use belongs to a non-empty entry, which
+                    // can't be replaced.
                     Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                         match renameat(&dir, &*child, top, format!("~{moved_up}")) {
                             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
@@ -172,7 +177,7 @@ fn clear(top: BorrowedFd<'_>, name: &[u8], moved_up: &mut u64) -> io::Result<()>
     Ok(unlinkat(top, name, AtFlags::REMOVEDIR)?)
 }
 
-/// Removes what is no directory and directories that are empty. True: it is a directory that isn't.
+/// Removes a non-directory or an empty directory. True: it is a directory that isn't empty.
 fn is_full_dir(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
     match unlinkat(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(false),
@@ -186,19 +191,20 @@ fn is_full_dir(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// Opens a directory. One of ours that nobody may write to is made writable: it is about to go.
+/// Opens a directory. If it is ours and not writable, makes it writable: it is about to be removed.
 fn open_writable(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = retry_on_intr(|| openat(parent, name, flags, Mode::empty()))?;
     let stat = fstat(&place)?;
     if stat.st_mode & 0o700 != 0o700 && stat.st_uid == rustix::process::geteuid().as_raw() {
-        // By the descriptor: nobody can put a link in its place.
+        // By descriptor, so that no link can be put in its place.
         chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700))?;
     }
     open_dir(place.as_fd(), ".")
 }
 
-/// Makes a directory of ours writable, which it must be to be moved elsewhere: its `..` changes. One that isn't there needs nothing.
+/// Makes a directory of ours writable, which is necessary to move it elsewhere: its `..` changes. A
+/// missing one needs nothing.
 pub fn make_writable(path: &Path) -> io::Result<()> {
     match open_writable(CWD, path.as_os_str().as_encoded_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -206,7 +212,8 @@ pub fn make_writable(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Everything in a directory, as the bytes that it is called by: users call files what they like.
+/// Returns the names of all entries of a directory, as bytes: users' file names need not be valid
+/// text.
 fn names_in(dir: BorrowedFd<'_>) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in Dir::new(open_dir(dir, ".")?)? {

@@ -1,8 +1,9 @@
 //! Processes of other pid namespaces.
 //!
-//! A pid means something only inside its namespace, but `/proc` shows the processes of the namespace that it was mounted in and of all
-//! those below, each with its pid in every one of them. So a holder in a container can be asked about from the host, and one on
-//! the host from a namespace that still has the host's `/proc` (`unshare --pid` alone).
+//! A pid is valid only inside its namespace. But `/proc` shows the processes of the namespace in
+//! which it was mounted and of all those below, each with its pid in every one of them. So the host
+//! can check a holder in a container, and a namespace that still has the host's `/proc`
+//! (`unshare --pid` alone) can check a holder on the host.
 
 use std::fs;
 use std::io;
@@ -14,24 +15,26 @@ use rustix::io::Errno;
 use super::machine::namespace_of;
 use super::mounts;
 
-/// The first pid namespace's inode. Whoever sees a process of it sees all processes.
+/// The inode of the initial pid namespace. A reader that sees a process of it sees all processes.
 pub const PID_NS_INITIAL: u64 = 0xEFFF_FFFC;
 
-/// What `/proc` says about the process that is `pid` in the namespace `space` and started at `start` (0: unknown).
+/// Checks `/proc` for the process that is `pid` in the namespace `space` and started at `start` (0:
+/// unknown).
 pub(super) fn process_in(space: u64, pid: i64, start: i64) -> Process {
-    // Where others' processes are hidden, one that can't be found may be hidden too.
+    // Where other users' processes are hidden, a process that isn't found may be hidden, too.
     if fs::metadata("/proc/1").is_err() || hides_processes(&mounts::table()) {
         return Process::Unseen;
     }
     let look = || look_for(space, pid, start).unwrap_or(Process::Unseen);
     match look() {
-        // Another thread than the first that starts a program takes the place of the first; whoever looks just then sees neither.
+        // If a thread other than the first calls `exec`, it replaces the first thread; a reader at
+        // that moment sees neither.
         Process::Dead => look(),
         found => found,
     }
 }
 
-/// An error: something couldn't be looked at, and that may be the one.
+/// Searches all processes. An error: one of them couldn't be read, and it may be the one.
 fn look_for(space: u64, pid: i64, start: i64) -> io::Result<Process> {
     let mut in_sight = false;
     for entry in fs::read_dir("/proc")? {
@@ -51,7 +54,8 @@ fn look_for(space: u64, pid: i64, start: i64) -> io::Result<Process> {
     Ok(if in_sight { Process::Dead } else { Process::Unseen })
 }
 
-/// A file about a process; `None` if that has just ended. A process may call itself something that is no text.
+/// Reads a file about a process; `None` if the process has just ended. The name of a process need
+/// not be valid text.
 fn read_unless_ended(path: &str) -> io::Result<Option<String>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),

@@ -1,5 +1,5 @@
-//! A regular file that another user may have prepared: opened without following a link, and without waiting for the
-//! writer of a FIFO.
+//! A regular file that another user may have prepared: opened without following a link, and without
+//! waiting for the writer of a FIFO.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,11 +25,11 @@ pub struct PlainFile {
 /// The reason why there is no [`PlainFile`] at a path.
 #[derive(Debug)]
 pub enum NotPlain {
-    /// There is nothing.
+    /// Nothing is there.
     Missing,
-    /// There is a symbolic link.
+    /// A symbolic link is there.
     Link,
-    /// There is something else; the text says what, as in "a FIFO".
+    /// Something else is there; the text says what, as in "a FIFO".
     Other(&'static str),
     /// It can't be opened.
     Io(io::Error),
@@ -57,7 +57,7 @@ impl PlainFile {
         }
     }
 
-    /// Reads the rest of the file, which is one of lokt's own: as long as it made it.
+    /// Reads the rest of the file, without a limit: lokt itself wrote it.
     pub fn read_all(mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.file.read_to_end(&mut bytes)?;
@@ -66,7 +66,7 @@ impl PlainFile {
 
     /// Reads the rest of the file; `None` if that is longer than `bytes_max`.
     pub fn read_within(self, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        // Room for the end, too: then the usual file takes one read.
+        // Capacity beyond the end, so that the usual file takes one read.
         let mut bytes = Vec::with_capacity(usize::try_from(self.size.min(bytes_max)).unwrap_or(0) + 64);
         self.file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))

@@ -1,10 +1,13 @@
-//! A directory to try things in: made beside what it is about, gone when it is dropped.
+//! A directory for experiments: created beside the directory that it tests, removed when it is
+//! dropped.
 //!
-//! Its maker keeps it locked. One that isn't was left by a process that was killed, and may be cleared away. A directory,
-//! because files among the temp files that aren't records in the making are tidied away by every grant.
+//! Its creator keeps it locked. An unlocked one was left by a process that was killed, and may be
+//! removed. It is a directory, because every grant cleans up temp files that aren't records in the
+//! making.
 //!
-//! Others may be able to write where it is made, and put something else in its place at any moment. So everything is done through
-//! descriptors, without following links, in a directory that is ours; and of what is in it, only what we put there is removed.
+//! Other users may be able to write to its parent, and may replace it at any moment. So all
+//! operations use descriptors, without following links, in a directory that is ours. Of its
+//! contents, only files that we put there are removed.
 
 use std::fs;
 use std::io;
@@ -21,12 +24,12 @@ use super::look::us;
 use super::os_dirs::{open_below, open_dir};
 use super::os_disk::write_all;
 
-/// How they are called; no lock, and nothing else of lokt's, is.
+/// Prefix of their names; neither locks nor other files of lokt have it.
 const PREFIX: &str = ".lokt-doctor-";
-/// How what is put into them is called; with numbers behind them what is raced for.
+/// Names of the entries that are put into them; for races, followed by numbers.
 const CONTENTS: [&str; 6] = ["written", "file", "dir", "seen-twice", "rename", "link"];
 
-/// A directory of one's own.
+/// A directory of our own.
 pub struct ProbeDir {
     parent: OwnedFd,
     name: String,
@@ -35,7 +38,7 @@ pub struct ProbeDir {
 }
 
 impl ProbeDir {
-    /// Makes one in the directory `below` `top`, to which no link may lead; `bits` are random.
+    /// Creates one in the directory `below` `top`, to which no link may lead; `bits` are random.
     pub fn make(top: &Path, below: &str, bits: u128) -> io::Result<Self> {
         let parent = open_below(top, below)?;
         let name = format!("{PREFIX}{bits:032x}");
@@ -46,28 +49,28 @@ impl ProbeDir {
         }
         let path = top.join(below).join(&name);
         let probe = Self { parent, name, path, fd };
-        // Shared: whoever tidies tries the same at times, and that must not keep us from it.
+        // Shared: a cleanup may try to lock it at the same time, and must not prevent our lock.
         let _ = flock(&probe.fd, FlockOperation::NonBlockingLockShared);
         Ok(probe)
     }
 
-    /// Where it was made, for messages.
+    /// The path at which it was created, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Has `command` run in it, whatever stands at its path by then.
+    /// Makes `command` run in it, even if its path has been replaced.
     pub fn enter(&self, mut command: Command) -> Command {
         command.current_dir(format!("/proc/self/fd/{}", self.fd.as_raw_fd()));
         command
     }
 
-    /// Makes a directory in it.
+    /// Creates a directory in it.
     pub fn make_dir(&self, name: &str) -> io::Result<()> {
         Ok(mkdirat(&self.fd, name, Mode::from_raw_mode(0o700))?)
     }
 
-    /// Creates a file in it, writes, syncs and deletes it.
+    /// Creates, writes, syncs and deletes a file in it.
     pub fn try_writing(&self) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = retry_on_intr(|| openat(&self.fd, "written", flags, Mode::from_raw_mode(0o600)))?;
@@ -83,7 +86,7 @@ impl Drop for ProbeDir {
     }
 }
 
-/// Those of ours in the directory `below` `top` that nobody keeps locked.
+/// Returns those of ours in the directory `below` `top` that no process keeps locked.
 pub fn left_over(top: &Path, below: &str) -> Vec<String> {
     let Ok(parent) = open_below(top, below) else { return Vec::new() };
     let entries = fs::read_dir(top.join(below)).into_iter().flatten().flatten();
@@ -94,7 +97,7 @@ pub fn left_over(top: &Path, below: &str) -> Vec<String> {
     left
 }
 
-/// Removes one with what a doctor put into it, unless it is somebody's.
+/// Removes one with the files that a doctor put into it, unless it is in use or not ours.
 pub fn clear_left_over(top: &Path, below: &str, name: &str) -> io::Result<()> {
     let parent = open_below(top, below)?;
     match open_nobodys(parent.as_fd(), name) {
@@ -103,12 +106,12 @@ pub fn clear_left_over(top: &Path, below: &str, name: &str) -> io::Result<()> {
     }
 }
 
-/// Is it, among the names in a directory, one of these?
+/// Reports whether the name of a directory entry is that of a probe directory.
 pub fn is_probe(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// A directory in `parent` that is ours.
+/// Opens a directory in `parent` that is ours.
 fn open_ours(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let fd = open_dir(parent, name)?;
     if fstat(&fd)?.st_uid != us() {
@@ -121,14 +124,15 @@ fn replaced() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, "somebody replaced what was made there at this moment")
 }
 
-/// One that is ours and that nobody keeps locked; it is now locked by us.
+/// Opens one that is ours and that no process keeps locked; it is now locked by us.
 fn open_nobodys(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let fd = open_ours(parent, name)?;
     flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
     Ok(fd)
 }
 
-/// Removes what we put into the directory, and then the directory, unless something else is in it or stands in its place.
+/// Removes the files that we put into the directory, and then the directory, unless it contains
+/// something else or was replaced.
 fn clear(parent: BorrowedFd<'_>, name: &str, dir: &OwnedFd) -> io::Result<()> {
     for entry in Dir::read_from(dir)?.flatten() {
         if !entry.file_name().to_str().is_ok_and(is_ours) {
@@ -146,7 +150,7 @@ fn clear(parent: BorrowedFd<'_>, name: &str, dir: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Did a doctor put this into its directory? No record is called like that.
+/// Reports whether a doctor put this into its directory. No record has such a name.
 fn is_ours(name: &str) -> bool {
     let numbered = |rest: &str| rest.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
     CONTENTS.iter().any(|known| name.strip_prefix(known).is_some_and(numbered))

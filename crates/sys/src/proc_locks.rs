@@ -1,4 +1,4 @@
-//! Who holds a `flock`? `/proc/locks` knows.
+//! The holder of a `flock`, according to `/proc/locks`.
 
 use std::fs;
 

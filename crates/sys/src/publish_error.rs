@@ -1,11 +1,11 @@
-//! Errors of publishing a file, with what the target needs.
+//! Errors of publishing a file, with the requirements on the target.
 
 use std::io;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind};
 
-/// The error of a target that nothing can be published to, with what it needs.
+/// The error for a target that can't be published to, with what it requires.
 pub fn bad_target(target: &Path, error: io::Error) -> Error {
     let needs = match error.kind() {
         io::ErrorKind::InvalidInput => "it must be a regular file, or nothing yet, and never a symbolic link",
@@ -22,7 +22,7 @@ pub fn bad_target(target: &Path, error: io::Error) -> Error {
     file_error("publish to", target, error).hint(format!("nothing was published; {needs}"))
 }
 
-/// The error of an attempt on a file that is not a record of lokt.
+/// The error for an operation on a file that is not a record of lokt.
 pub fn file_error(attempt: &str, path: &Path, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => {

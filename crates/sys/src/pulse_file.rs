@@ -9,14 +9,16 @@ use rustix::process::{Pid, getpid};
 
 use super::disk::PulseFile;
 
-/// Scripts and programs use low descriptors by number; a pulse must not be in their way.
+/// Lowest inherited descriptor: scripts and programs use low descriptors by number, and a pulse
+/// must not collide with them.
 pub(super) const INHERITED_FD_MIN: i32 = 100;
 
 /// A locked file.
 pub(super) struct OsPulse {
     fd: OwnedFd,
     id: (u64, u64),
-    /// The process that made it. One that was forked from it shares the lock and must not drop it.
+    /// The process that created it. A process forked from it shares the lock and must not release
+    /// it.
     maker: Pid,
 }
 
@@ -48,7 +50,7 @@ impl PulseFile for OsPulse {
 
     fn inheritable(&self) -> io::Result<OwnedFd> {
         let fd = match fcntl_dupfd_cloexec(&self.fd, INHERITED_FD_MIN) {
-            // A limit on open files below that; being in the way is better than not running.
+            // The limit on open files is lower; a possible collision is better than not running.
             Err(Errno::INVAL) => fcntl_dupfd_cloexec(&self.fd, 3)?,
             done => done?,
         };

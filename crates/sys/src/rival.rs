@@ -1,7 +1,8 @@
-//! A second process that does what it is told in one directory, to see what two processes can do to each other there.
+//! A second process that executes orders in one directory, to test what two processes can do to
+//! each other there.
 //!
-//! Orders come as lines on its standard input, answers go as lines to its standard output; it ends when its input does, so nothing is
-//! left of it when whoever started it is killed.
+//! Orders are lines on its standard input, answers are lines on its standard output. It exits at
+//! the end of its input, so nothing is left of it if its parent is killed.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -15,24 +16,24 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::wakeup::sleep_on;
 
-/// A file system that takes longer for one step doesn't answer.
+/// Maximum time for one step; after that, the file system counts as not responding.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What came of an order.
+/// The result of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It worked.
+    /// It succeeded.
     Done,
-    /// Somebody else has it, or was faster.
+    /// Another process holds it, or was faster.
     Refused,
-    /// This file system can't.
+    /// The file system doesn't support it.
     Unsupported,
 }
 
 const OUTCOMES: [(Outcome, &str); 3] =
     [(Outcome::Done, "done"), (Outcome::Refused, "refused"), (Outcome::Unsupported, "unsupported")];
 
-/// A process that was started to compete.
+/// A process that was started as a competitor.
 pub struct Rival {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -46,12 +47,12 @@ impl Rival {
         Ok(Self { child, answers })
     }
 
-    /// Gives an order, without waiting for what comes of it.
+    /// Sends an order, without waiting for the result.
     pub fn order(&mut self, order: &str) -> io::Result<()> {
         self.child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write_all(format!("{order}\n").as_bytes())
     }
 
-    /// What came of the oldest order that wasn't answered.
+    /// Returns the result of the oldest unanswered order.
     pub fn outcome(&mut self) -> io::Result<Outcome> {
         if self.answers.buffer().is_empty() && sleep_on(&[self.answers.get_ref().as_fd()], ANSWER)? != [true] {
             return Err(io::ErrorKind::TimedOut.into());
@@ -63,13 +64,13 @@ impl Rival {
         known.ok_or_else(|| io::Error::other(if word.is_empty() { "the helper process ended" } else { word }))
     }
 
-    /// Both of it.
+    /// Sends an order and returns its result.
     pub fn does(&mut self, order: &str) -> io::Result<Outcome> {
         self.order(order)?;
         self.outcome()
     }
 
-    /// Ends it as a crash would: with SIGKILL.
+    /// Ends it like a crash: with SIGKILL.
     pub fn crash(mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
@@ -83,7 +84,7 @@ impl Drop for Rival {
     }
 }
 
-/// Does what the lines on standard input say, in `dir`, until they end.
+/// Executes the lines on standard input, in `dir`, until the input ends.
 pub fn serve(dir: &Path) -> io::Result<()> {
     let dir = open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut locked = BTreeMap::new();

@@ -1,7 +1,8 @@
-//! Looks for the files that decide which root, or which repository, a command uses.
+//! The search for the files that determine which root, or which repository, a command uses.
 //!
-//! Two processes that find different roots don't exclude each other. So a search keeps "nothing is there" apart from "the system
-//! did not say": the first leads to the next place, the second is an error.
+//! Two processes that find different roots don't exclude each other. So a search distinguishes
+//! "nothing is there" from "the system did not say": the first continues at the next place, the
+//! second is an error.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -17,18 +18,20 @@ use crate::error::Error;
 use crate::files::DirEntry;
 use crate::look::{Look, look, look_through};
 
-/// The kernel's own limit of the links on one path.
+/// The kernel's own limit on the links of one path.
 const LINKS_MAX: usize = 40;
 
-/// What to do when a search can't go on.
+/// The hint for a search that can't continue.
 const HINT: &str = "try again, or name the root with --root or LOKT_ROOT";
 
-/// Looks at what is there, not through a link; `None`: nothing that this user can reach.
+/// Returns the metadata of `path` itself, without following a link; `None`: nothing that this user
+/// can reach.
 pub fn find(path: &Path) -> Result<Option<Look>, Error> {
     found(path, look(path)).map(Option::flatten)
 }
 
-/// Looks at what `path` leads to, through links; `None`: nothing that this user can reach.
+/// Returns the metadata of the object that `path` leads to, following links; `None`: nothing that
+/// this user can reach.
 pub fn find_through(path: &Path) -> Result<Option<Look>, Error> {
     found(path, look_through(path)).map(Option::flatten)
 }
@@ -43,17 +46,19 @@ pub fn is_file(path: &Path) -> Result<bool, Error> {
     Ok(find_through(path)?.is_some_and(|found| found.kind.is_none()))
 }
 
-/// Returns the absolute path without links and dots; `None` if it leads nowhere that this user can reach.
+/// Returns the absolute path without links and dots; `None` if it leads nowhere that this user can
+/// reach.
 pub fn resolve(path: &Path) -> Result<Option<PathBuf>, Error> {
     found(path, without_links(path))
 }
 
-/// Returns the absolute path without links and dots, or the path as it is given if it leads nowhere.
+/// Returns the absolute path without links and dots, or `path` itself if it leads nowhere.
 pub fn real_path(path: &Path) -> Result<PathBuf, Error> {
     Ok(resolve(path)?.unwrap_or_else(|| path.to_owned()))
 }
 
-/// Reads a regular file of at most `bytes_max` bytes; `None` if `path` leads to no such file that this user can read.
+/// Reads a regular file of at most `bytes_max` bytes; `None` if `path` leads to no such file that
+/// this user can read.
 pub fn read_short(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Error> {
     match find_through(path)? {
         Some(file) if file.kind.is_none() && file.size <= bytes_max => {}
@@ -75,7 +80,8 @@ pub fn entries(dir: &Path) -> Result<Vec<DirEntry>, Error> {
     Ok(found(dir, listed)?.unwrap_or_default())
 }
 
-/// Never waits: something else than a file may have been put there since it was looked at.
+/// Reads without ever waiting: the file may have been replaced by something else since it was
+/// checked.
 fn read_at_most(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::from(retry_on_intr(|| open(path, flags, Mode::empty()))?);
@@ -84,8 +90,8 @@ fn read_at_most(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// As `realpath` of the C library, which takes some errors for an answer: a link that it can't read counts there as a directory if
-/// the path goes on with `..`.
+/// Works like `realpath` of the C library, except that the latter treats some errors as an answer:
+/// a link that it can't read counts there as a directory if the path continues with `..`.
 fn without_links(path: &Path) -> io::Result<PathBuf> {
     let mut real = PathBuf::new();
     let parts = |path: &Path| path.components().map(|part| part.as_os_str().to_owned()).collect::<VecDeque<_>>();
@@ -112,7 +118,7 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
                         let target = parts(Path::new(OsStr::from_bytes(target.as_bytes())));
                         target.into_iter().rev().for_each(|part| left.push_front(part));
                     }
-                    // It is no link.
+                    // It is not a link.
                     Err(Errno::INVAL) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -123,7 +129,8 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
     Ok(real)
 }
 
-/// `None` for the errors that every look by this user gives until the files change: there is nothing for it at `path`.
+/// Returns `None` for errors that every attempt by this user gets until the files change: nothing
+/// is reachable at `path`.
 fn found<T>(path: &Path, looked: io::Result<T>) -> Result<Option<T>, Error> {
     match looked {
         Ok(value) => Ok(Some(value)),

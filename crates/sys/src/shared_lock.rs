@@ -1,4 +1,4 @@
-//! A lock that many may have together, or one alone: whoever uses snapshots shares it, whoever removes them has it alone.
+//! A shared or exclusive lock: users of snapshots share it, their removal holds it exclusively.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,25 +11,26 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::flock::POLL;
 
-/// Held until it is dropped.
+/// The lock, held until it is dropped.
 #[derive(Debug)]
 pub struct SharedLock(OwnedFd);
 
-/// How it is wanted.
+/// The requested mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Having {
-    /// With others that do the same.
+    /// Shared with others that do the same.
     Together,
     /// Exclusively.
     Alone,
 }
 
 impl SharedLock {
-    /// Takes it, with so much patience; `None` if others kept it. The file is made if it is missing.
+    /// Acquires it, waiting at most `patience`; `None` if others kept it. The file is created if it
+    /// is missing.
     pub fn take(file: &Path, having: Having, patience: Duration) -> io::Result<Option<Self>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match open(file, flags, Mode::from_raw_mode(0o644)) {
-            // Another user's: sharing takes no more than reading.
+            // It belongs to another user: sharing needs only read access.
             Err(Errno::ACCESS) => open(file, flags - OFlags::RDWR - OFlags::CREATE, Mode::empty())?,
             done => done?,
         };
@@ -53,7 +54,8 @@ impl SharedLock {
 
 impl Drop for SharedLock {
     fn drop(&mut self) {
-        // Explicitly: a child that was forked meanwhile would keep the lock together with the descriptor.
+        // Explicitly: a child that was forked in the meantime would keep the lock with its copy of
+        // the descriptor.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }

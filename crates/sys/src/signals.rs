@@ -1,4 +1,5 @@
-//! Signals: kept away from a thread that is inside the mutex, and received one by one where they are to be passed on.
+//! Signals: blocked for a thread that is inside the mutex, and received one by one where they are
+//! forwarded.
 
 use std::fs;
 use std::io;
@@ -16,19 +17,20 @@ use super::inherited::listen_to_children;
 use super::wakeup::{WakeHandle, Wakeup, sleep_on};
 use crate::wait_policy::Interrupt;
 
-/// Signals of this thread are blocked until this is dropped.
+/// Blocks signals of this thread until it is dropped.
 pub struct Blocked {
     before: Option<SigSet>,
 }
 
 impl Blocked {
-    /// Blocks what a terminal sends to stop a process; Ctrl-C still ends it.
+    /// Blocks the signals by which a terminal suspends a process; Ctrl-C still ends it.
     pub fn stops() -> Self {
         let mut stops = SigSet::empty();
         for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
             stops.add(signal);
         }
-        // Going on without is better than not going on: a signal inside the mutex costs others time, never safety.
+        // Continue if this fails: a signal inside the mutex costs other processes time, never
+        // safety.
         Self { before: stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
     }
 
@@ -37,12 +39,13 @@ impl Blocked {
         Self { before: SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
     }
 
-    /// Blocks what the kernel sends whoever writes beyond a file size limit: the error says enough.
+    /// Blocks the signal that the kernel sends for a write beyond the file size limit: the error is
+    /// enough.
     pub fn file_size() -> Self {
         Self { before: file_size().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
     }
 
-    /// Blocks every signal that can be blocked, until the same end.
+    /// Also blocks all other signals that can be blocked, until it is dropped.
     #[must_use]
     pub fn and_all(self) -> Self {
         let _ = SigSet::all().thread_block();
@@ -58,17 +61,20 @@ impl Drop for Blocked {
     }
 }
 
-/// Starts a thread that no signal reaches: from its beginning on every signal that can be blocked is blocked there.
+/// Starts a thread that receives no signals: every signal that can be blocked is blocked from its
+/// start.
 pub fn spawn_deaf(work: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
     let _blocked = Blocked::all();
     thread::Builder::new().stack_size(DEAF_STACK_BYTES).spawn(work)
 }
 
-/// After a write at `position` that was refused as beyond the file size limit: takes back the signal that the kernel sent along with the
-/// error, if it is blocked. It would end the process later, when the change is made and nobody has been told.
+/// Consumes the signal that the kernel sent after a write at `position` failed because of the file
+/// size limit, if the signal is blocked. Otherwise it would end the process later, when the change
+/// is made but not yet reported.
 pub(super) fn forget_file_size(position: u64) {
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGXFSZ));
-    // Below the limit, or without one, the error has another reason and no signal, and waiting for one would never end.
+    // Below the limit, or without one, the error has another cause and there is no signal, so
+    // waiting for it would never end.
     if is_blocked && getrlimit(Resource::Fsize).current.is_some_and(|limit| limit <= position) {
         let _ = file_size().wait();
     }
@@ -78,8 +84,9 @@ fn file_size() -> SigSet {
     SigSet::from(Signal::SIGXFSZ)
 }
 
-/// Dies of this signal: whoever started us is to see what ended us, as a shell must to end its loop at Ctrl-C. Returns where the signal
-/// ends nobody. No handler is in its way, because we have none: an [`SignalQueue`] blocks signals. There is no core dump, as nothing went wrong.
+/// Dies of this signal, so that our parent sees what ended us; a shell needs that to end its loop
+/// at Ctrl-C. Returns if the signal doesn't end the process. There is no handler in the way: a
+/// [`SignalQueue`] blocks signals. There is no core dump, because nothing went wrong.
 pub fn die_of(number: i32) {
     let Ok(signal) = Signal::try_from(number) else { return };
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
@@ -87,8 +94,8 @@ pub fn die_of(number: i32) {
     let _ = raise(signal);
 }
 
-/// Lets signals end this process again, for the last thing that it does: writing an answer that nobody may read. An [`SignalQueue`] blocks
-/// them, and by then nobody reads it any more.
+/// Lets signals end this process again, for its last step: writing an answer that may have no
+/// reader. A [`SignalQueue`] blocks them, and by then it is no longer read.
 pub fn let_signals_end_us() {
     let mut ends = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
@@ -97,7 +104,7 @@ pub fn let_signals_end_us() {
     let _ = ends.thread_unblock();
 }
 
-/// What is passed on to a command.
+/// Signals that are forwarded to a command.
 const FORWARDED: [Signal; 7] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -107,50 +114,51 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGUSR2,
     Signal::SIGWINCH,
 ];
-/// `si_code` of a signal that the kernel itself sent, as a terminal does, to a whole process group.
+/// `si_code` of a signal sent by the kernel itself, as for a terminal, to a whole process group.
 const SI_KERNEL: i32 = 0x80;
 
-/// The stack of a thread that does little.
+/// Stack size of a thread that does little.
 const DEAF_STACK_BYTES: usize = 64 << 10;
 
-/// How long to sleep when nothing happens; it is woken when something does.
+/// Maximum sleep without an event; any event ends it.
 const LISTENING: Duration = Duration::from_secs(3_600);
 
-/// A signal that came.
+/// A received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived {
     /// Its number.
     pub number: i32,
-    /// The terminal sent it, to everyone in the foreground.
+    /// True if the terminal sent it, to all processes in the foreground.
     pub from_terminal: bool,
 }
 
 impl Arrived {
-    /// A child of ours changed its state.
+    /// Reports whether a child of ours changed its state.
     pub fn is_child(self) -> bool {
         self.number == Signal::SIGCHLD as i32
     }
 
-    /// Does it end a process that has nothing to say about it?
+    /// Reports whether it ends a process that doesn't handle it.
     pub fn ends(self) -> bool {
         !self.is_child() && self.number != Signal::SIGWINCH as i32
     }
 }
 
-/// Signals of this process as something to be read. From its opening on they do nothing by themselves. Threads that are started later
-/// block them too, and so do commands that are started by `std`; a guard's command doesn't.
+/// Signals of this process as a readable queue. Once it is open, they have no effect of their own.
+/// Threads that are started later also block them, and so do commands that are started by `std`; a
+/// guard's command doesn't.
 pub struct SignalQueue {
     fd: SignalFd,
-    /// What was blocked before.
+    /// The signals that were blocked before.
     before: SigSet,
-    /// Those that came, of which there may be one that also ended the command: by their numbers, as bits.
+    /// The received signals, as bits by number; one of them may have ended the command, too.
     came: u64,
     /// The signal that ended a wait, or the command together with us.
     ended_by: Option<i32>,
 }
 
 impl SignalQueue {
-    /// Opens it. Must be called before the first thread is started.
+    /// Opens the queue. Must be called before the first thread is started.
     pub fn open() -> io::Result<Self> {
         listen_to_children();
         let mut set = SigSet::empty();
@@ -163,7 +171,8 @@ impl SignalQueue {
         Ok(Self { fd, before, came: 0, ended_by: None })
     }
 
-    /// The next signal that came. One that whoever started us told us to ignore is ignored: `nohup` means the command too.
+    /// Returns the next signal. Signals that our parent told us to ignore are skipped: `nohup`
+    /// applies to the command, too.
     pub fn take(&mut self) -> Option<Arrived> {
         loop {
             let info = self.fd.read_signal().ok()??;
@@ -178,13 +187,15 @@ impl SignalQueue {
         }
     }
 
-    /// Does `work`, and sets `halt` when a signal comes that would end the process: then the work can end by itself and leave nothing
-    /// behind. Says which signal was the first. Afterwards signals do what they did before.
+    /// Runs `work`, and sets `halt` when a signal arrives that would end the process, so that the
+    /// work can stop and clean up. Returns the first such signal. Afterwards signals have their
+    /// previous effect.
     pub fn during<T>(mut self, halt: &AtomicBool, work: impl FnOnce() -> T) -> io::Result<(T, Option<i32>)> {
         let over = Wakeup::new()?;
         let before = self.before;
         let done = thread::scope(|scope| {
-            // Also if the work panics: otherwise the listener would be waited for, and listen on.
+            // Also if the work panics: otherwise the scope would wait for a listener that never
+            // ends.
             let ring = RingAtEnd(over.rope());
             let listener = thread::Builder::new().spawn_scoped(scope, || {
                 let mut first = None;
@@ -207,12 +218,12 @@ impl SignalQueue {
         done
     }
 
-    /// What was blocked before it was opened: the mask for a command.
+    /// The signals that were blocked before the queue was opened: the mask for a command.
     pub fn before(&self) -> &SigSet {
         &self.before
     }
 
-    /// The command died of this signal. If it came to us too, it is the end of both.
+    /// Notes that the command died of this signal. If we received it too, it ends both.
     pub fn command_died_of(&mut self, number: i32) {
         if self.came & bit(number) != 0 {
             self.ended_by = Some(number);
@@ -225,7 +236,7 @@ impl SignalQueue {
     }
 }
 
-/// Rings when it is dropped.
+/// Rings the wakeup when it is dropped.
 struct RingAtEnd(WakeHandle);
 
 impl Drop for RingAtEnd {
@@ -256,14 +267,15 @@ impl Interrupt for SignalQueue {
     }
 }
 
-/// Is this signal ignored by this process? Asked when one arrives, because most guards never get any.
+/// Reports whether this process ignores this signal. Checked when one arrives, because most guards
+/// never get any.
 fn is_ignored(number: i32) -> bool {
-    // Our own name is in it, and need not be text.
+    // It contains our own name, which need not be valid text.
     let status = fs::read("/proc/self/status").unwrap_or_default();
     ignores_signal(&String::from_utf8_lossy(&status), number)
 }
 
-/// Where a signal is in a set of signals.
+/// The bit of a signal in a set of signals.
 fn bit(number: i32) -> u64 {
     number.checked_sub(1).and_then(|shift| 1_u64.checked_shl(u32::try_from(shift).ok()?)).unwrap_or(0)
 }

@@ -1,7 +1,9 @@
-//! Starting a command with the signals that we were started with, after its pid was recorded.
+//! Starting a command with the signal settings that we were started with, after its pid was
+//! recorded.
 //!
-//! `std` lets a command inherit the mask of the thread that starts it. A guard blocks what it forwards, and a command that inherited that
-//! would never hear of it; unblocking for the moment of the start would let a signal of that moment end the guard.
+//! With `std`, a command inherits the mask of the thread that starts it. A guard blocks the signals
+//! that it forwards, and a command with that mask would never receive them. Unblocking them for the
+//! start would let a signal at that moment end the guard.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -20,10 +22,11 @@ use super::machine::knows_starts;
 pub use super::vfork::Record;
 use super::vfork::{Failed, Lifeline, Start};
 
-/// Where a program is looked for if nobody says.
+/// Search path for programs if `PATH` is unset.
 const PATH_USUAL: &[u8] = b"/bin:/usr/bin";
 
-/// The command was not started, because its pid could not be recorded: nobody would know that it runs if its guard were killed.
+/// The error of a command that was not started because its pid could not be recorded. If its guard
+/// were killed, no one would know that it runs.
 #[derive(Debug)]
 pub struct NotRecorded(io::Error);
 
@@ -39,13 +42,14 @@ impl Error for NotRecorded {
     }
 }
 
-/// Starts `command`: its words, in our environment and what it changes of that, with our directory and our descriptors. It runs only
-/// when it is in all of `records`; otherwise the error has a [`NotRecorded`] in it.
+/// Starts `command`: its words, in our environment with its changes, and with our directory and our
+/// descriptors. It runs only after it is in all of `records`; otherwise the error contains a
+/// [`NotRecorded`].
 pub fn spawn(command: &Command, own_group: bool, mask: &SigSet, records: Vec<Record<'_>>) -> io::Result<Pid> {
     Prepared::new(command, own_group, mask)?.start(records, None, &AtomicI32::new(0))
 }
 
-/// A command with everything that it takes to start it.
+/// A command with everything needed to start it.
 pub(super) struct Prepared {
     paths: Vec<CString>,
     words: Vec<CString>,
@@ -61,7 +65,7 @@ impl Prepared {
         Ok(Self { paths: paths(command)?, words, environment: environment(command)?, own_group, mask: *mask })
     }
 
-    /// Starts it. Its pid is in `pid` as soon as it has one.
+    /// Starts it. Its pid is stored in `pid` as soon as it has one.
     pub(super) fn start(
         &self,
         records: Vec<Record<'_>>,
@@ -90,7 +94,8 @@ impl Prepared {
     }
 }
 
-/// Where a program may be, as a shell looks for it. What is found but is no program isn't given to a shell.
+/// Returns the candidate paths of a program, as a shell searches for it. A file that isn't a
+/// program is not passed to a shell.
 fn paths(command: &Command) -> io::Result<Vec<CString>> {
     let program = command.get_program();
     if program.as_bytes().contains(&b'/') {
@@ -112,7 +117,7 @@ fn paths(command: &Command) -> io::Result<Vec<CString>> {
     path.split(|byte| *byte == b':').map(place).collect()
 }
 
-/// Our environment, with what `command` changes of it.
+/// Our environment, with the changes of `command`.
 fn environment(command: &Command) -> io::Result<Vec<CString>> {
     let changes: HashMap<&OsStr, Option<&OsStr>> = command.get_envs().collect();
     let ours = std::env::vars_os().filter(|(name, _)| !changes.contains_key(name.as_os_str()));

@@ -1,7 +1,8 @@
-//! A copy of a file beside the place where it is to go: complete, synced, and one rename away from being there.
+//! A copy of a file beside its target: complete, synced, and one rename away from replacing it.
 //!
-//! The copy has no name while it is made, where the file system can do that: whoever is killed meanwhile leaves nothing behind. It gets one
-//! just before the rename, which needs it: inside the mutex, where no signal but SIGKILL arrives.
+//! Where the file system supports it, the copy has no name while it is written: if the process is
+//! killed, nothing is left behind. It gets a name just before the rename, which needs one. That
+//! happens inside the mutex, where no signal but SIGKILL arrives.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,14 +19,14 @@ use rustix::io::{Errno, retry_on_intr};
 use super::os_dirs::kind_of;
 use super::signals::{Blocked, forget_file_size};
 
-/// What became of the attempt, and of which of the two paths.
+/// The reason why a copy failed, and which of the two paths it concerns.
 #[derive(Debug)]
 pub enum StageError {
-    /// What is to be copied.
+    /// An error of the source.
     Source(io::Error),
-    /// Where it is to go.
+    /// An error of the target.
     Target(io::Error),
-    /// It changed while it was copied.
+    /// The source changed while it was copied.
     Changed,
 }
 
@@ -37,15 +38,15 @@ pub struct Staged {
     copy: File,
     /// The copy's name in the directory.
     temp: OsString,
-    /// It stands there under that name.
+    /// True if it exists under that name.
     is_named: bool,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
 }
 
 impl Staged {
-    /// Copies `source` into the directory of `target`, as a file of its own with the same permissions, and syncs it. `unique` is for the
-    /// copy's name.
+    /// Copies `source` into the directory of `target`, as a separate file with the same
+    /// permissions, and syncs it. `unique` is for the copy's name.
     pub fn copy(source: &Path, target: &Path, unique: u128) -> Result<Self, StageError> {
         let from = open_regular(source).map_err(StageError::Source)?;
         let (dir, name) = open_parent(target).map_err(StageError::Target)?;
@@ -58,7 +59,7 @@ impl Staged {
         let (to, is_named) = create(&dir, &temp).map_err(StageError::Target)?;
         let mut staged = Self { dir, target: name, copy: File::from(to), temp, is_named, bytes: 0 };
         let mut from = File::from(from);
-        // The kernel copies, or shares the blocks, where it can.
+        // The kernel copies the data or shares the blocks, where it can.
         let quiet = Blocked::file_size();
         staged.bytes = io::copy(&mut from, &mut staged.copy).map_err(|error| {
             forget_file_size(fstat(&staged.copy).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)));
@@ -75,8 +76,9 @@ impl Staged {
         Ok(staged)
     }
 
-    /// An empty file in the directory of `target`, to be written and [finished](Self::finish). It will have the permissions of what it
-    /// replaces. `unique` is for its name.
+    /// Creates an empty file in the directory of `target`, to be written and
+    /// [finished](Self::finish). It gets the permissions of the file that it replaces. `unique` is
+    /// for its name.
     pub fn create(target: &Path, unique: u128) -> io::Result<Self> {
         let (dir, name) = open_parent(target)?;
         let mode = replaceable(&dir, &name)?.map_or(0o644, |there| there.st_mode & 0o777);
@@ -91,7 +93,7 @@ impl Staged {
         Ok(retry_on_intr(|| fsync(&self.copy))?)
     }
 
-    /// Puts the copy in its place, in one step. Something that isn't a regular file is never replaced.
+    /// Moves the copy to its target, atomically. Only a regular file is ever replaced.
     pub fn publish(&mut self) -> io::Result<()> {
         replaceable(&self.dir, &self.target)?;
         if !self.is_named {
@@ -136,13 +138,13 @@ impl Drop for Staged {
     }
 }
 
-/// Removes a published copy that is not needed any more. Best effort: the next sweep finds what is left.
+/// Removes a published copy that is no longer needed. Best effort: the next sweep finds leftovers.
 pub fn discard(copy: &Path) {
     let _ = unlinkat(CWD, copy, AtFlags::empty());
 }
 
 fn open_regular(path: &Path) -> io::Result<OwnedFd> {
-    // A FIFO would make an ordinary open wait for a writer.
+    // An ordinary open of a FIFO would wait for a writer.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let fd = retry_on_intr(|| open(path, flags, Mode::empty()))?;
     match kind_of(&fstat(&fd)?) {
@@ -151,11 +153,11 @@ fn open_regular(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// The directory of `path`, and its last component.
+/// Opens the directory of `path`; also returns its last component.
 pub(super) fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let is_dir = || io::Error::new(io::ErrorKind::IsADirectory, "it names a directory, not a file");
     let bytes = path.as_os_str().as_bytes();
-    // `file_name` would overlook both.
+    // `file_name` would ignore both.
     if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
         return Err(is_dir());
     }
@@ -165,7 +167,7 @@ pub(super) fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     Ok((retry_on_intr(|| open(parent, flags, Mode::empty()))?, name.to_owned()))
 }
 
-/// What is at the target now, if it may be replaced.
+/// Returns the current file at the target, if it may be replaced.
 pub(super) fn replaceable(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
     match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => match kind_of(&stat) {
@@ -181,7 +183,7 @@ fn not_a_file(kind: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}, not a regular file"))
 }
 
-/// An empty file in `dir`, without a name if that is possible. True: it has the name `temp`.
+/// Creates an empty file in `dir`, without a name if possible. True: it has the name `temp`.
 fn create(dir: &OwnedFd, temp: &OsStr) -> io::Result<(OwnedFd, bool)> {
     let mode = Mode::from_raw_mode(0o600);
     let unnamed = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;

@@ -1,10 +1,10 @@
-//! Telling a thread to stop that sleeps between two looks.
+//! Stopping a thread that sleeps between two checks.
 
 use std::time::Duration;
 
 use super::threads::{Condvar, Mutex, locked, scope, sleep_until, spawn_in};
 
-/// Says once that it is time to stop.
+/// A one-time request to stop.
 #[derive(Default)]
 pub struct Stopper {
     told: Mutex<bool>,
@@ -12,24 +12,24 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// It is time to stop; whoever sleeps is woken.
+    /// Requests the stop, and wakes sleeping threads.
     pub fn stop(&self) {
         *locked(&self.told) = true;
         self.wakeup.notify_all();
     }
 
-    /// Sleeps for so long, or until it is time to stop. Is it?
+    /// Sleeps for `time`, or until a stop is requested. Reports whether one was.
     pub fn stops_within(&self, time: Duration) -> bool {
         sleep_until(&self.told, &self.wakeup, time, |told| *told)
     }
 }
 
-/// Does `work`, and looks after something `beside` it, in a thread that must return when it is stopped. Where no thread can be had only
-/// the work is done.
+/// Runs `work`, and `beside` in a thread next to it, which must return when it is stopped. If no
+/// thread can be started, only the work runs.
 pub fn look_after<T>(beside: impl FnOnce(&Stopper) + Send, work: impl FnOnce() -> T) -> T {
     let stopper = Stopper::default();
     scope(|scope| {
-        // Also when the work panics: the scope waits for the thread, and the thread for this.
+        // Also if the work panics: the scope waits for the thread, and the thread waits for this.
         let _stops = Stops(&stopper);
         spawn_in(scope, || beside(&stopper));
         work()

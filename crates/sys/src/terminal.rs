@@ -1,4 +1,5 @@
-//! The terminal: its size; its keys, one by one; handing it to a command that has its own process group, and taking it back, as a shell does for its jobs.
+//! The terminal: its size; its keys, one by one; handing it to a command that has its own process
+//! group, and taking it back, as a shell does for its jobs.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -15,17 +16,17 @@ use super::signals::Blocked;
 /// Columns and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// How wide it is.
+    /// The width.
     pub columns: usize,
-    /// How high it is.
+    /// The height.
     pub rows: usize,
 }
 
-/// What a terminal has that doesn't say.
+/// Size of a terminal that doesn't report one.
 const USUAL: Size = Size { columns: 80, rows: 24 };
 
 impl Size {
-    /// The size of a terminal; `None` if it is none.
+    /// Returns the size of a terminal; `None` if `fd` isn't one.
     pub fn of(fd: impl AsFd) -> Option<Self> {
         let size = tcgetwinsize(&fd).ok().filter(|_| isatty(&fd))?;
         let known = |told: u16, usual| if told == 0 { usual } else { usize::from(told) };
@@ -33,19 +34,21 @@ impl Size {
     }
 }
 
-/// The width of a terminal, if it is one and says how wide it is.
+/// Returns the width of a terminal, if `fd` is one and reports its width.
 pub fn told_width(fd: impl AsFd) -> Option<usize> {
     tcgetwinsize(fd).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width != 0)
 }
 
-/// Are we in the foreground of the terminal that we would draw on? Elsewhere it isn't ours to set up.
+/// Reports whether we are in the foreground of the terminal that we would draw on. Otherwise we
+/// must not configure it.
 pub fn in_foreground() -> bool {
     let terminal = (0..2).map(standard).find(|fd| isatty(fd));
     terminal.is_some_and(|fd| tcgetpgrp(fd).is_ok_and(|group| group == getpgrp()))
 }
 
-/// The keys of the terminal as they are typed, without an echo, until this is dropped. Ctrl-C still sends its signal; Ctrl-Z is a key,
-/// because whoever draws on the screen has to clean it up first: [`suspend`].
+/// The keys of the terminal as they are typed, without echo, until this is dropped. Ctrl-C still
+/// sends its signal. Ctrl-Z is a key, because a program that draws on the screen has to clean it up
+/// first: [`suspend`].
 pub struct Keys {
     before: Termios,
 }
@@ -54,12 +57,13 @@ impl Keys {
     /// Ctrl-Z, as it is read.
     pub const SUSPEND: u8 = 0x1a;
 
-    /// Begins to listen; `None` if standard input is no terminal. In the background this stops us until we are in the foreground.
+    /// Starts listening; `None` if standard input isn't a terminal. In the background this suspends
+    /// us until we are in the foreground.
     pub fn listen() -> Option<Self> {
         let before = isatty(stdin()).then(|| tcgetattr(stdin()).ok()).flatten()?;
         let mut raw = before.clone();
         raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-        // Ctrl-S would keep us from drawing, and from hearing anything else.
+        // Ctrl-S would keep us from drawing, and from receiving anything else.
         raw.input_modes -= InputModes::IXON;
         raw.special_codes[SpecialCodeIndex::VSUSP] = 0;
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -68,7 +72,7 @@ impl Keys {
         Some(Self { before })
     }
 
-    /// What was typed; `None` if nothing will be any more.
+    /// Returns the typed bytes; `None` if there will be no more.
     pub fn typed(&self) -> Option<Vec<u8>> {
         let mut bytes = [0_u8; 64];
         match retry_on_intr(|| rustix::io::read(stdin(), &mut bytes)) {
@@ -86,40 +90,40 @@ impl AsFd for Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // Whoever is in the foreground by now has set it up for themselves.
+        // The process that is in the foreground by now has its own settings.
         if tcgetpgrp(stdin()).is_ok_and(|foreground| foreground == getpgrp()) {
             let _ = retry_on_intr(|| tcsetattr(stdin(), OptionalActions::Now, &self.before));
         }
     }
 }
 
-/// Stops, as Ctrl-Z does; comes back when somebody continues us.
+/// Suspends us, as Ctrl-Z does; returns when we are continued.
 pub fn suspend() {
     let _ = kill_current_process_group(Signal::TSTP);
 }
 
-/// A terminal that we were in the foreground of.
+/// A terminal in whose foreground we were.
 pub struct Terminal {
     /// Standard input, output or error.
     number: u8,
 }
 
 impl Terminal {
-    /// The terminal, if we have one and are in its foreground.
+    /// Returns the terminal, if we have one and are in its foreground.
     pub fn ours() -> Option<Self> {
         let number = (0..3).find(|number| isatty(standard(*number)))?;
         let foreground = tcgetpgrp(standard(number)).ok()? == getpgrp();
         foreground.then_some(Self { number })
     }
 
-    /// Makes `group` the foreground.
+    /// Puts `group` into the foreground.
     pub fn give_to(&self, group: Pid) {
-        // The background may do this only if it doesn't mind the signal that it gets for it.
+        // A background process may do this only while it blocks the signal that it gets for it.
         let _stops = Blocked::stops();
         let _ = tcsetpgrp(standard(self.number), group);
     }
 
-    /// Makes us the foreground again.
+    /// Puts us back into the foreground.
     pub fn take_back(&self) {
         self.give_to(getpgrp());
     }

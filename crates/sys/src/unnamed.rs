@@ -1,7 +1,8 @@
 //! A file of a real disk that has no name yet.
 //!
-//! Where the file system can do that (`O_TMPFILE`), nothing is left of it when its writer is killed. Elsewhere it has a name that nobody
-//! looks for, and is locked while its writer lives, so that tidying can tell what was left behind.
+//! Where the file system supports it (`O_TMPFILE`), nothing is left of it if its writer is killed.
+//! Elsewhere it has a name that no program looks for, and is locked while its writer lives, so that
+//! cleanup can recognize leftovers.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -14,27 +15,27 @@ use super::machine::{Linux, Machine as _};
 use super::os_dirs::{Missing, PLAIN};
 use super::os_disk::{OsDisk, stamp_of};
 
-/// What such a file is called where it needs a name.
+/// Prefix of the name of such a file, where it needs one.
 pub(crate) const PREFIX: &str = ".lokt-";
-/// And how that name ends.
+/// Suffix of that name.
 pub(crate) const SUFFIX: &str = ".tmp";
 
 /// An open file of `disk`.
 pub(super) struct OsUnnamed<'d> {
     disk: &'d OsDisk,
     fd: OwnedFd,
-    /// The name in the root that it has for want of none.
+    /// Its name in the root, where it can't do without one.
     temp: Option<String>,
 }
 
 impl<'d> OsUnnamed<'d> {
-    /// An empty one, for a place in `root`.
+    /// Creates an empty one, to be linked in `root`.
     pub(super) fn create(disk: &'d OsDisk, root: BorrowedFd<'_>, mode: u32) -> io::Result<Self> {
         let mode = Mode::from_raw_mode(mode);
         let unnamed = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
         match retry_on_intr(|| openat(root, c".", unnamed, mode)) {
             Ok(fd) => return Ok(Self { disk, fd, temp: None }),
-            // What file systems and kernels answer that can't.
+            // The errors of file systems and kernels that don't support it.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }

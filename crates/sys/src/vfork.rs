@@ -1,20 +1,26 @@
 //! A child process that runs a few steps of ours before it becomes the command.
 //!
-//! `posix_spawn` has no step that writes the child's pid into a file, and a child that is started by it runs before its parent can. So this
-//! does what `posix_spawn` itself does: `clone` with `CLONE_VM | CLONE_VFORK`. The child shares our memory, on a stack of its own; the
-//! thread that called is suspended until the child has become the command or has exited. Copying the address space, as `fork` does, or
-//! starting our own program first would take much longer.
+//! `posix_spawn` has no step that writes the child's pid into a file, and its child runs before its
+//! parent can write it. So this does what `posix_spawn` itself does: `clone` with
+//! `CLONE_VM | CLONE_VFORK`. The child shares our memory, on its own stack; the calling thread is
+//! suspended until the child has become the command or has exited. Copying the address space, as
+//! `fork` does, or starting our own program first would take much longer.
 //!
-//! What holds for code in such a child, and why it holds here:
+//! Requirements for code in such a child, and why they are met here:
 //!
-//! - Signal handlers would run on shared memory: the caller blocks all signals, and the child drops all handlers before it unblocks any.
-//! - Locks of the process may be held by other threads: everything is allocated before; the child makes system calls and writes to buffers
-//!   that only it uses. `errno` and the rest of the thread's storage is that of the suspended thread.
-//! - A panic must not unwind into the caller's frames: an `extern "C"` function aborts instead. Nothing below indexes or unwraps.
-//! - The compiler doesn't know that the memory changes: whatever comes back is an atomic, or reached through the pointer that `clone` got.
+//! - Signal handlers would run on shared memory: the caller blocks all signals, and the child drops
+//!   all handlers before it unblocks any.
+//! - Other threads may hold locks of the process: everything is allocated before. The child only
+//!   makes system calls and writes to buffers that only it uses. `errno` and other thread-local
+//!   storage are those of the suspended thread.
+//! - A panic must not unwind into the caller's frames: an `extern "C"` function aborts instead.
+//!   Nothing below indexes or unwraps.
+//! - The compiler doesn't know that the memory changes: all results are atomics, or are reached
+//!   through the pointer that `clone` got.
 //!
-//! A caller that is killed meanwhile takes nothing from the child: memory lives as long as one process uses it, and so do the child's copies
-//! of all descriptors until it becomes the command. So the pulse is locked until the pid is in it.
+//! If the caller is killed in the meantime, the child loses nothing: memory lives as long as one
+//! process uses it, and so do the child's copies of all descriptors until it becomes the command.
+//! So the pulse stays locked until the pid is in it.
 #![expect(
     unsafe_code,
     reason = "there is no safe way to do something between fork and exec; docs/architecture.md says why it must be"
@@ -36,53 +42,54 @@ use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
 
 use super::signals::Blocked;
 
-/// The child's stack. Its calls are few and not deep; most of this is never touched.
+/// Size of the child's stack. Its calls are few and not deep; most of this is never touched.
 const STACK_BYTES: usize = 64 << 10;
-/// What the exit code of a child is that couldn't become the command. Only its caller sees it.
+/// Exit code of a child that couldn't become the command. Only its caller sees it.
 const NOT_STARTED: i32 = 127;
-/// More than the text of `/proc/<pid>/stat` is long.
+/// Buffer size for `/proc/<pid>/stat`: more than its length.
 const STAT_BYTES: usize = 1024;
-/// Signals have the numbers from 1 to this.
+/// The highest signal number; the lowest is 1.
 const SIGNAL_MAX: c_int = 64;
 
-/// What a terminal sends to stop a process.
+/// Signals by which a terminal suspends a process.
 const STOPS: [c_int; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
 /// Everything that the child needs.
 pub(super) struct Start<'a> {
-    /// Where the program may be, in the order in which to try.
+    /// Candidate paths of the program, in the order in which to try them.
     pub(super) paths: &'a [CString],
-    /// Its words, the first of which is what it is called.
+    /// Its words, the first of which is its name.
     pub(super) words: &'a [CString],
     pub(super) environment: &'a [CString],
-    /// A process group of its own.
+    /// Starts the command in its own process group.
     pub(super) own_group: bool,
     pub(super) mask: &'a SigSet,
-    /// SIGPIPE is ignored by the command.
+    /// The command ignores SIGPIPE.
     pub(super) ignores_pipes: bool,
-    /// Where the command is to be recorded before it runs.
+    /// Pulses in which the command is recorded before it runs.
     pub(super) records: Vec<Record<'a>>,
-    /// May a start time that is read here be compared with what others read?
+    /// True if a start time read here may be compared with those that other processes read.
     pub(super) knows_start: bool,
     /// The command dies with the calling thread.
     pub(super) lifeline: Option<&'a Lifeline>,
 }
 
-/// A pulse, and what to write there.
+/// A pulse, and the content to write to it.
 pub struct Record<'a> {
-    /// The file that the command is recorded in.
+    /// The file in which the command is recorded.
     pub pulse: BorrowedFd<'a>,
     /// The content, with room for pid and start.
     pub content: Stencil,
 }
 
-/// A pipe whose reading end nobody has but us: the kernel closes it before it tells our children that we are gone.
+/// A pipe whose read end only we have: the kernel closes it before it tells our children that we
+/// are gone.
 pub(super) struct Lifeline {
     pub(super) ours: OwnedFd,
     pub(super) child: OwnedFd,
 }
 
-/// Why there is no command.
+/// The reason why there is no command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failed {
     /// It couldn't be started.
@@ -91,7 +98,7 @@ pub(super) enum Failed {
     Record(Errno),
 }
 
-/// What the child and its caller share.
+/// The data that the child and its caller share.
 struct Shared<'a, 's> {
     start: &'s mut Start<'a>,
     /// Ends with a null pointer, as `execve` wants it.
@@ -102,19 +109,20 @@ struct Shared<'a, 's> {
 }
 
 impl Start<'_> {
-    /// Starts the command. The child's pid is in `pid` before it runs, as the caller's namespace knows it. A child that died on the way is
-    /// started: it is waited for like any other.
+    /// Starts the command. The child's pid, in the caller's namespace, is in `pid` before the child
+    /// runs. A child that dies on the way counts as started: it is waited for like any other.
     pub(super) fn run(mut self, pid: &AtomicI32) -> Result<i32, Failed> {
         let (words, environment) = (pointers(self.words), pointers(self.environment));
         let mut stack = Vec::<u8>::with_capacity(STACK_BYTES);
         let blocked = Blocked::all();
         let mut shared = Shared { start: &mut self, words: &words, environment: &environment, pid, failed: None };
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
-        // SAFETY: the end of what was allocated; stacks grow downwards.
+        // SAFETY: the end of the allocation; stacks grow downwards.
         let top = unsafe { stack.as_mut_ptr().add(stack.capacity()) };
         let top = top.wrapping_sub(top.addr() % 16).cast::<c_void>();
-        // SAFETY: `begin` gets the pointer that it expects. Stack and `shared` outlive its use of them, because this call returns when the
-        // child has its own memory or has exited. What else it must heed is at the top of this module.
+        // SAFETY: `begin` gets the pointer that it expects. Stack and `shared` outlive its use of
+        // them, because this call returns when the child has its own memory or has exited. The
+        // other requirements are at the top of this module.
         let cloned = unsafe { libc::clone(begin, top, flags, (&raw mut shared).cast::<c_void>(), pid.as_ptr()) };
         let failed = shared.failed;
         drop(blocked);
@@ -130,16 +138,17 @@ impl Start<'_> {
     }
 }
 
-/// Where the child begins. Its return value is its exit code.
+/// Entry point of the child. Its return value is its exit code.
 extern "C" fn begin(shared: *mut c_void) -> c_int {
-    // SAFETY: the caller gave this pointer and is suspended, so nothing else uses what it points to.
+    // SAFETY: the caller gave this pointer and is suspended, so nothing else uses what it points
+    // to.
     let shared = unsafe { &mut *shared.cast::<Shared<'_, '_>>() };
     shared.failed = Some(shared.become_command());
     NOT_STARTED
 }
 
 impl Shared<'_, '_> {
-    /// Comes back only if that fails.
+    /// Returns only on failure.
     fn become_command(&mut self) -> Failed {
         if let Err(failed) = self.prepare() {
             return failed;
@@ -200,10 +209,10 @@ fn started() -> Option<i64> {
     start_in(text.get(..length)?)
 }
 
-/// Asks the kernel to kill this process when the calling thread ends. A caller that ended before that was asked for kills nobody, but
-/// has closed its end of the pipe.
+/// Asks the kernel to kill this process when the calling thread ends. If the caller ended before
+/// this request, the kernel kills nothing, but the caller's end of the pipe is closed.
 fn die_with_caller(lifeline: &Lifeline) -> Result<(), Errno> {
-    // Our copy of that end, which would keep the pipe open.
+    // Close our copy of that end, which would keep the pipe open.
     nix::unistd::close(lifeline.ours.as_raw_fd())?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(errno)?;
     let mut caller = [PollFd::new(&lifeline.child, PollFlags::empty())];
@@ -211,18 +220,19 @@ fn die_with_caller(lifeline: &Lifeline) -> Result<(), Errno> {
     if matches!(poll(&mut caller, Some(&now)), Ok(0)) { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
-/// Drops every handler: in this process it would run on the caller's memory. What is ignored stays so, except that SIGPIPE is what our own
-/// caller made of it.
+/// Drops every handler: in this process it would run on the caller's memory. Ignored signals stay
+/// ignored, except that SIGPIPE gets the disposition that our own parent set.
 fn reset_signals(ignores_pipes: bool) {
     for signal in 1..=SIGNAL_MAX {
         // SAFETY: an action is plain data; zeros mean the default without flags.
         let (mut action, mut before) = unsafe { std::mem::zeroed::<(libc::sigaction, libc::sigaction)>() };
-        // SAFETY: asks only. A number that is no signal is an error.
+        // SAFETY: only queries. An invalid signal number is an error.
         if unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) } != 0 {
             continue;
         }
-        // One that came meanwhile would stop this process as soon as it is unblocked, and the caller, which waits for it, with it.
-        // Ignoring a signal drops it. The caller got its own, and stops with its group.
+        // If one arrived in the meantime, it would suspend this process as soon as it is unblocked,
+        // and with it the caller, which waits for it. Ignoring a signal discards it. The caller got
+        // its own, and is suspended with its group.
         if STOPS.contains(&signal) && before.sa_sigaction == libc::SIG_DFL {
             action.sa_sigaction = libc::SIG_IGN;
             // SAFETY: neither of the two runs any code.

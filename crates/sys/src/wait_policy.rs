@@ -1,32 +1,32 @@
-//! How to wait: for how long, what ends the wait early, and where progress is reported.
+//! The policy of a wait: its duration, what ends it early, and where progress is reported.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use lokt_core::denial::Denial;
 
-/// How long those wait who don't say for how long.
+/// Default limit of a wait.
 pub const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// For how long to wait.
+/// The time limit of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timeout {
-    /// Not at all: one look.
+    /// No wait: one attempt.
     #[default]
     Once,
-    /// For at most this long. Nothing is one look, too.
+    /// At most this long. Zero is one attempt, too.
     After(Duration),
-    /// For as long as it takes.
+    /// No limit.
     Never,
 }
 
 impl Timeout {
-    /// Is it one look, and no waiting?
+    /// Reports whether it is one attempt without a wait.
     pub fn is_once(self) -> bool {
         self.limit().is_zero()
     }
 
-    /// The longest wait that it allows.
+    /// The maximum wait.
     pub fn limit(self) -> Duration {
         match self {
             Self::Once => Duration::ZERO,
@@ -35,7 +35,8 @@ impl Timeout {
         }
     }
 
-    /// The timeout for what comes after `waited`. A wait that has begun stays one until it is refused.
+    /// Returns the timeout for a wait that continues after `waited`. A wait that has begun remains
+    /// one until it is refused.
     #[must_use]
     pub fn rest_after(self, waited: Duration) -> Self {
         match self {
@@ -44,7 +45,7 @@ impl Timeout {
         }
     }
 
-    /// What is left of it after `waited`, for those who are told; `None`: it has no end.
+    /// Returns the rest of it after `waited`, for progress reports; `None` if there is no limit.
     pub fn left_after(self, waited: Duration) -> Option<Duration> {
         (self != Self::Never).then(|| self.limit().saturating_sub(waited))
     }
@@ -56,43 +57,43 @@ impl From<Duration> for Timeout {
     }
 }
 
-/// How to wait.
+/// The policy of a wait.
 #[derive(Default)]
 pub struct WaitPolicy<'a> {
-    /// For how long.
+    /// The time limit.
     pub timeout: Timeout,
-    /// What ends the wait early.
+    /// An interrupt that ends the wait early.
     pub alarm: Option<&'a mut dyn Interrupt>,
-    /// Who is told how it stands: when it begins, and once a second.
+    /// Progress callback: called when the wait starts and once a second.
     pub tell: Option<&'a mut dyn FnMut(&Waiting<'_>)>,
 }
 
 impl WaitPolicy<'_> {
-    /// No patience at all.
+    /// A policy without any wait.
     pub fn none() -> Self {
         Self::default()
     }
 }
 
-/// Something that ends a wait early: a signal, mostly.
+/// A source that ends a wait early, usually a signal.
 pub trait Interrupt {
-    /// Can be read when it may have gone off.
+    /// A descriptor that is readable when it may have been raised.
     fn fd(&self) -> BorrowedFd<'_>;
-    /// Has it?
+    /// Reports whether it was raised.
     fn is_raised(&mut self) -> bool;
 }
 
-/// How a wait stands.
+/// The state of a wait.
 #[derive(Debug)]
 pub struct Waiting<'a> {
-    /// For which name, or which node of a ledger.
+    /// The name, or the node of a ledger, that is waited for.
     pub name: &'a str,
-    /// What stood in the way at the last look.
+    /// The reason for the last refusal.
     pub denial: &'a Denial,
-    /// How many were ahead at the last look.
+    /// The number of waiters ahead at the last check.
     pub ahead: usize,
-    /// How long it has lasted.
+    /// The time waited so far.
     pub waited: Duration,
-    /// How long it may still last; `None`: there is no timeout.
+    /// The time left; `None` if there is no timeout.
     pub left: Option<Duration>,
 }

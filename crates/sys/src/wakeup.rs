@@ -1,4 +1,4 @@
-//! Something to sleep on until anything of several things happens.
+//! A wait for any of several events.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::wait_policy::Interrupt;
 
-/// How often somebody tries to ring.
+/// Maximum number of attempts to ring.
 const RINGS_MAX: usize = 3;
 
 /// A wakeup that other threads ring.
@@ -22,17 +22,17 @@ pub struct Wakeup(Arc<OwnedFd>);
 pub struct WakeHandle(Weak<OwnedFd>);
 
 impl Wakeup {
-    /// A silent wakeup.
+    /// Creates a wakeup that was not rung.
     pub fn new() -> io::Result<Self> {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// For those who ring it.
+    /// Returns a handle that rings it.
     pub fn rope(&self) -> WakeHandle {
         WakeHandle(Arc::downgrade(&self.0))
     }
 
-    /// Has it been rung since the last time?
+    /// Reports whether it was rung since the last call.
     pub fn heard(&self) -> bool {
         let mut count = [0_u8; 8];
         rustix::io::read(&*self.0, &mut count).is_ok()
@@ -46,23 +46,23 @@ impl AsFd for Wakeup {
 }
 
 impl WakeHandle {
-    /// Is there still a wakeup?
+    /// Reports whether the wakeup still exists.
     pub fn hangs(&self) -> bool {
         self.0.strong_count() > 0
     }
 
-    /// Is it the same wakeup's?
+    /// Reports whether both handles ring the same wakeup.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.0.ptr_eq(&other.0)
     }
 
-    /// Rings. A wakeup that is gone has nobody who listens.
+    /// Rings the wakeup. If it is gone, there is no listener.
     pub fn ring(&self) {
         let Some(wakeup) = self.0.upgrade() else { return };
-        // Whoever isn't woken may sleep for an hour, so no error is the last word.
+        // A waiter that isn't woken may sleep for an hour, so errors are retried.
         for _ in 0..RINGS_MAX {
             match rustix::io::write(&*wakeup, &1_u64.to_ne_bytes()) {
-                // One that was rung too often to be counted is heard, too.
+                // A full counter wakes the waiter, too.
                 Ok(_) | Err(Errno::AGAIN) => return,
                 Err(_) => {}
             }
@@ -70,15 +70,15 @@ impl WakeHandle {
     }
 }
 
-/// Sleeps until one of `fds` can be read, at most `patience`. Says which can. A signal handler of the program doesn't wake it early for
-/// long: whoever asks looks at the clock anyway.
+/// Sleeps until one of `fds` is readable, for at most `patience`. Returns which ones are. A signal
+/// handler of the program may end it early; callers check the clock anyway.
 pub fn sleep_on(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bool>> {
     let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     poll_for(&mut polled, patience)?;
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// The same, and says whether `output` is one that nobody reads any more, which wakes too.
+/// The same, and reports whether `output` has lost its reader, which ends the sleep, too.
 pub fn sleep_or_closed(
     fds: &[BorrowedFd<'_>],
     output: BorrowedFd<'_>,
@@ -103,10 +103,11 @@ pub(super) fn poll_for(polled: &mut [PollFd<'_>], patience: Duration) -> io::Res
     }
 }
 
-/// Whoever writes this much to a pipe that has room isn't kept waiting.
+/// Maximum size of a write that doesn't block on a pipe with room.
 const WRITE_BYTES: usize = 4096;
 
-/// Writes all of `bytes`, unless `alarm` goes off before somebody makes room for them. Says whether it did.
+/// Writes all of `bytes`, unless `alarm` is raised before there is room for them. Reports whether
+/// all were written.
 pub fn write_unless(output: impl AsFd, bytes: &[u8], alarm: &mut impl Interrupt) -> io::Result<bool> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -123,7 +124,7 @@ pub fn write_unless(output: impl AsFd, bytes: &[u8], alarm: &mut impl Interrupt)
         match retry_on_intr(|| rustix::io::write(&output, part)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => rest = &rest[written..],
-            // Somebody else filled it, of a pipe that doesn't block.
+            // Another writer filled a pipe that doesn't block.
             Err(Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Answers that come with warnings.
+//! Results that come with warnings.
 
 use std::fmt;
 
@@ -43,10 +43,10 @@ impl fmt::Display for Warning {
     }
 }
 
-/// An answer, with what the user should know although it worked.
+/// A result, with warnings about a call that succeeded.
 #[derive(Debug)]
 pub struct WithWarnings<T> {
-    /// The answer.
+    /// The result.
     pub value: T,
     /// Warnings, one sentence each.
     pub warnings: Vec<Warning>,

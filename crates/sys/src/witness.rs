@@ -1,4 +1,4 @@
-//! What can be found out about the process behind a hold: its pulse, its pids.
+//! Evidence about the process behind a hold: its pulse, its pids.
 
 use lokt_core::hold::{Hold, Identity};
 use lokt_core::liveness::{Clues, Liveness, Process, PulseClue, weigh, weigh_in_place};
@@ -8,42 +8,44 @@ use lokt_core::record::RECORD_BYTES_MAX;
 use crate::disk::{Disk, Entry};
 use crate::machine::Machine;
 
-/// How to learn that the process of a hold has ended.
+/// The event that shows that the process of a hold has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// This pulse stops.
     Pulse(u64),
     /// This process ends.
     Process(i64),
-    /// Nothing tells from here.
+    /// There is no such event here.
     Unknown,
 }
 
-/// Somebody who can find out.
+/// Collects liveness evidence about a hold's process.
 pub struct Witness<'a> {
-    /// Where the pulses are.
+    /// The disk with the pulses.
     pub disk: &'a dyn Disk,
-    /// Where the processes are.
+    /// The machine with the processes.
     pub machine: &'a dyn Machine,
     /// The caller.
     pub me: &'a Identity,
-    /// Where the pulse of that number is.
+    /// Maps the number of a pulse to its path.
     pub pulse_path: &'a dyn Fn(u64) -> String,
 }
 
 impl Witness<'_> {
-    /// Weighs everything.
+    /// Weighs all evidence.
     pub fn liveness(&self, hold: &Hold) -> (Liveness, ProcessEnd) {
-        // Processes of another boot or another machine can't be asked; the weighing knows what that means.
+        // Processes of another boot or another machine can't be checked; `weigh` knows what that
+        // means.
         let local = hold.boot_id.is_none() || hold.boot_id == self.me.boot_id;
         if !local {
             let clues = Clues { pulse: PulseClue::None, holder: Process::Unseen, command: None };
             return (weigh(hold, self.me, clues), ProcessEnd::Unknown);
         }
-        // Old programs say nothing of namespaces: their pids are taken for ours. We always do, where we can find out.
+        // Old programs don't record namespaces: their pids are treated as ours. We always record
+        // ours, where we can determine it.
         let visible =
             hold.is_foreign() || hold.has_foreign_process() || (hold.pid_ns.is_some() && hold.pid_ns == self.me.pid_ns);
-        // Namespaces have their numbers from one boot.
+        // Namespace numbers are valid only within one boot.
         let elsewhere = hold.pid_ns.filter(|_| !visible && hold.boot_id.is_some());
         let process = |pid, start| match elsewhere {
             _ if visible => self.process(pid, start),
@@ -51,7 +53,8 @@ impl Witness<'_> {
             None => Process::Unseen,
         };
         let (pulse, command) = self.pulse(hold);
-        // A locked pulse says enough; processes of another namespace are dear to look for.
+        // A locked pulse is sufficient evidence; searching for processes of another namespace is
+        // expensive.
         let asks = visible || pulse != PulseClue::Locked;
         let process = |pid, start| if asks { process(pid, start) } else { Process::Unseen };
         let running = command.map(|command| process(command.pid, command.start));
@@ -74,12 +77,12 @@ impl Witness<'_> {
         }
     }
 
-    /// The command that a hold's pulse names.
+    /// Returns the command that a hold's pulse names.
     pub fn command(&self, hold: &Hold) -> Option<ProcessRef> {
         self.pulse(hold).1
     }
 
-    /// What the pulse of a hold says, and which command it names.
+    /// Returns the evidence of a hold's pulse, and the command that it names.
     fn pulse(&self, hold: &Hold) -> (PulseClue, Option<ProcessRef>) {
         let Some(reference) = hold.pulse else { return (PulseClue::None, None) };
         let path = (self.pulse_path)(reference.number);

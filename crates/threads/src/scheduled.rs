@@ -1,5 +1,5 @@
-//! Takes the place of `crates/lokt/src/sys/threads.rs`: the threads take turns as shuttle's scheduler says, and a sleep ends by itself when
-//! a test lets time pass. All of them share one real thread, so what a test arranges is kept in a variable of that thread.
+//! Replaces `crates/sys/src/threads.rs`: the threads take turns as shuttle's scheduler says, and a sleep ends when a
+//! test lets time pass. All of them share one real thread, so a test keeps its settings in a variable of that thread.
 
 pub use shuttle::sync::{Condvar, Mutex, MutexGuard, mpsc};
 pub use shuttle::thread::Scope;

@@ -1,4 +1,5 @@
-//! Owner, rights, attributes and times of a copy: given in the order in which none of them undoes another.
+//! Owner, permissions, attributes and times of a copy, set in an order in which none undoes
+//! another.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -15,7 +16,7 @@ use rustix::process::{getegid, geteuid};
 use super::stat::{Stat, look, look_at, timespec};
 use super::xattrs::{Owner, Xattrs};
 
-/// What a copy is to have.
+/// Attributes that a copy is to have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) mode: u32,
@@ -30,13 +31,15 @@ impl<'a> Wanted<'a> {
         Self { mode: stat.permissions(), uid: stat.uid, gid: stat.gid, mtime: stat.mtime, xattrs }
     }
 
-    /// Gives everything to an open file or directory that was made with this mode. Whoever isn't the superuser can't give files away
-    /// and can't set every attribute; what the copy has in the end is what counts.
+    /// Sets everything on an open file or directory that was created with this mode. Only the
+    /// superuser can change the owner and set every attribute; the result is what the copy has in
+    /// the end.
     pub(super) fn give(&self, fd: BorrowedFd<'_>) -> Result<Given, Errno> {
         if (self.uid, self.gid) != (geteuid().as_raw(), getegid().as_raw()) {
             self.give_away(fd);
         }
-        // After the owner, who takes capabilities along; before the rights, which a list of access rights would change.
+        // After the owner, because changing it removes capabilities; before the permissions, which
+        // an access control list would change.
         let lost = Owner::Open(fd).write(self.xattrs)?;
         futimens(fd, &self.times())?;
         let mut stat = look_at(fd)?;
@@ -58,7 +61,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// The same for a symbolic link, which has no rights.
+    /// Like `give`, for a symbolic link, which has no permissions.
     pub(super) fn give_link(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Result<Given, Errno> {
         if (self.uid, self.gid) != (geteuid().as_raw(), getegid().as_raw()) {
             let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
@@ -77,7 +80,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Gives the directory `to` the owner, the rights and the attributes of `from`, but not its times.
+/// Gives the directory `to` the owner, the permissions and the attributes of `from`, but not its
+/// times.
 pub fn give_alike(from: &Path, to: &Path) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (from, to) = (open(from, flags, Mode::empty())?, open(to, flags, Mode::empty())?);
@@ -87,7 +91,7 @@ pub fn give_alike(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a copy has.
+/// Attributes that a copy has.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) stat: Stat,

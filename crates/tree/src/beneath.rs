@@ -1,4 +1,5 @@
-//! A directory and what is below it, reached without following a link or crossing a mount, however long the way is.
+//! A directory and everything below it, opened without following a symbolic link or crossing a
+//! mount, however long the path is.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,13 +12,13 @@ use super::roots::is_root;
 use super::stat::look;
 use super::trust::keeps_promises;
 
-/// The kernel takes paths of up to 4096 bytes at once.
+/// Maximum bytes of a path in one call: the kernel accepts up to 4096.
 const AT_ONCE: usize = 4000;
 
 const DIR: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A directory that is only passed through: it needn't be readable.
+/// Flags for a directory that is only passed through: it needn't be readable.
 pub(super) const PASSAGE: OFlags = OFlags::PATH.union(DIR);
-/// A directory whose entries, attributes and data on disk matter.
+/// Flags for a directory whose entries, attributes and data on disk matter.
 pub const READABLE: OFlags = OFlags::RDONLY.union(DIR);
 
 /// A directory with everything in it.
@@ -30,7 +31,7 @@ pub struct Tree {
     left_out: LeftOut,
 }
 
-/// What is no part of a tree although nothing ignores it.
+/// Entries that are not part of a tree although nothing ignores them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LeftOut {
     /// Lock roots, wherever they are.
@@ -45,7 +46,7 @@ impl Tree {
         Self::open_with(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)
     }
 
-    /// The same, and the directory must not be a link either.
+    /// Like `open`, but the directory must not be a link either.
     pub fn open_plain(path: &Path) -> io::Result<Self> {
         Self::open_with(path, READABLE)
     }
@@ -58,32 +59,34 @@ impl Tree {
         Ok(Self { root, path: path.to_owned(), mount, trusted, left_out: LeftOut::default() })
     }
 
-    /// The same tree without some of what is in its directory.
+    /// Returns the same tree without some of the entries in its directory.
     #[must_use]
     pub fn leaving(self, left_out: LeftOut) -> Self {
         Self { left_out, ..self }
     }
 
-    /// Reports whether `name` in the directory `dir`, which is open as `fd`, is no part of the tree.
+    /// Reports whether `name` in the directory `dir`, which is open as `fd`, is not part of the
+    /// tree.
     pub(super) fn leaves_out(&self, fd: BorrowedFd<'_>, dir: &[u8], name: &[u8], kind: FileType) -> bool {
         (dir.is_empty() && self.left_out.top.iter().any(|top| top.as_bytes() == name))
             || (self.left_out.roots && is_root(fd, name, kind))
     }
 
-    /// Where it is.
+    /// The path that it was opened with.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Does its file system move the ctime with every change, and does it honour `syncfs`?
+    /// Reports whether its file system updates the ctime with every change and honours `syncfs`.
     pub fn is_trusted(&self) -> bool {
         self.trusted
     }
 
-    /// Writes back everything that is dirty on its file system. After that, a write through a memory map moves the file's ctime.
+    /// Writes back everything that is dirty on its file system. After that, a write through a
+    /// memory map updates the file's ctime.
     pub fn flush(&self) -> io::Result<()> {
         match retry_on_intr(|| syncfs(&self.root)) {
-            // Where times prove nothing, neither does this.
+            // Where times prove nothing, flushing proves nothing either.
             Err(_) if !self.trusted => Ok(()),
             done => Ok(done?),
         }
@@ -95,7 +98,7 @@ impl Tree {
     }
 }
 
-/// Opens `path` below `root`, which may be longer than the kernel takes.
+/// Opens `path` below `root`. The path may be longer than the kernel accepts.
 pub fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let (mut rest, mut at) = (path, None);
     while rest.len() > AT_ONCE {
@@ -114,7 +117,7 @@ fn open_part(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd,
     let path = if path.is_empty() { b"." } else { path };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     match retry_on_intr(|| openat2(dir, path, flags, Mode::empty(), resolve)) {
-        // Old kernels, and sandboxes that refuse calls which they don't know.
+        // Old kernels, and sandboxes that refuse unknown system calls.
         Err(Errno::NOSYS | Errno::PERM) => step_by_step(dir, path, flags),
         done => done,
     }
@@ -130,12 +133,13 @@ fn step_by_step(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<Owned
     retry_on_intr(|| openat(from(at.as_ref(), dir), last, flags | OFlags::NOFOLLOW, Mode::empty()))
 }
 
-/// The directory above and the name in it.
+/// Returns the parent directory and the name in it.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     path.iter().rposition(|byte| *byte == b'/').map_or((&[], path), |cut| (&path[..cut], &path[cut + 1..]))
 }
 
-/// Directories below one root, the last one kept open: neighbours are worked on one after the other.
+/// Opens directories below one root and keeps the last one open: neighbours are processed one after
+/// the other.
 pub(super) struct Cursor<'a> {
     root: BorrowedFd<'a>,
     at: Vec<u8>,
@@ -147,7 +151,7 @@ impl<'a> Cursor<'a> {
         Self { root, at: Vec::new(), dir: None }
     }
 
-    /// The directory `path`, for use with a name in it.
+    /// Returns the directory `path`, for use with a name in it.
     pub(super) fn at(&mut self, path: &[u8]) -> Result<BorrowedFd<'_>, Errno> {
         if path.is_empty() {
             return Ok(self.root);

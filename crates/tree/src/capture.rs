@@ -1,4 +1,5 @@
-//! A true copy of a tree that others may be writing to, or the news that there is none.
+//! A faithful copy of a tree that other processes may be writing to, or an error that there is
+//! none.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,9 +15,10 @@ use super::{Control, Ignore, Phase, Tree, TreeError, recheck_hashes};
 use lokt_sys::payload::destroy;
 use lokt_sys::wakeup::sleep_on;
 
-/// So often a tree is copied before it is given up.
+/// Maximum number of attempts to copy a tree that changes.
 const ATTEMPTS: u32 = 3;
-/// So often a look waits for the clock to move on from the last change. Somebody who writes all the time shows later.
+/// Maximum number of times a scan is repeated until the clock has moved on from the last change. A
+/// process that writes all the time is detected later.
 const WAITS: u32 = 3;
 
 /// A copy and what is known about it.
@@ -24,16 +26,17 @@ const WAITS: u32 = 3;
 pub struct Captured {
     /// The copy. It isn't durable yet.
     pub copied: Copied,
-    /// What was there before it was made.
+    /// The scan from before it was made.
     pub scan: Scan,
-    /// Do the stamps of its entries say later whether a file of the source changed?
+    /// Whether the stamps of its entries can later tell if a file of the source changed.
     pub trusted: bool,
-    /// What changed while it was made, by path. Of a quiesced one nothing.
+    /// Paths that changed while it was made. Empty for a quiesced copy.
     pub changed: Vec<Vec<u8>>,
 }
 
-/// Copies `source` to the new directory `into`. If it changes while it is copied, that is [`TreeError::Changed`] or a list of what did. After
-/// an error what there is of it is left to the caller.
+/// Copies `source` to the new directory `into`. If the source changes during the copy, the result
+/// is [`TreeError::Changed`] or a list of the changes. After an error, the partial copy is left for
+/// the caller to remove.
 pub fn capture(
     source: &Tree,
     ignore: &Ignore,
@@ -64,7 +67,8 @@ fn once(
 ) -> Result<Captured, TreeError> {
     let before = settled(source, ignore, control)?;
     let trusted = source.is_trusted() && !before.is_racy();
-    // Before the first byte is read: from here on a write through a memory map moves a time, too.
+    // Before the first byte is read: from here on, a write through a memory map updates a time,
+    // too.
     source.flush().map_err(|error| TreeError::Io { what: "sync", path: source.path().to_owned(), error })?;
     let (hash_from, on_changed) = match consistency {
         Consistency::Quiesced => (HashFrom::Source, OnChanged::Refuse),
@@ -75,7 +79,7 @@ fn once(
     let after = scan(source, ignore, control)?;
     let mut changed = between(&before, &after);
     changed.append(&mut copied.changed);
-    // Reading everything once more is for those who need to know.
+    // Rereading everything is expensive, so it is skipped if a change is already known.
     if changed.is_empty() && !trusted {
         changed = recheck_hashes(source, &copied.entries, control)?;
     }
@@ -88,7 +92,8 @@ fn once(
     Ok(Captured { copied, scan: before, trusted, changed })
 }
 
-/// A look at a tree whose last change is older than the clock is coarse, if that can be had.
+/// Scans a tree until its last change is older than the clock's resolution, or the waits are used
+/// up.
 fn settled(source: &Tree, ignore: &Ignore, control: &Control<'_>) -> Result<Scan, TreeError> {
     let mut found = scan(source, ignore, control)?;
     for _ in 0..WAITS {

@@ -1,4 +1,4 @@
-//! Files that no snapshot has, because the user said so, stay where they are when a snapshot comes back.
+//! Keeps files that the user excluded from snapshots in place when a snapshot is restored.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use rustix::io::{Errno, read, retry_on_intr};
 use crate::beneath::{READABLE, open_beneath};
 use crate::roots::is_root;
 
-/// What a worktree says is to be ignored.
+/// Returns the ignore rules of a worktree.
 pub fn ignored_in(root: &Path) -> io::Result<Ignore> {
     let root = match open_dir(CWD, root.as_os_str().as_encoded_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ignore::default()),
@@ -47,14 +47,16 @@ fn ignored_by(root: BorrowedFd<'_>) -> io::Result<Ignore> {
     Ok(Ignore::parse(&text))
 }
 
-/// Moves what is ignored in `old` to where it was, in `new`, unless something is there, and a lock root that was made after it was looked
-/// for. What can't be moved stays in `old`: nobody is kept from the lease by that.
+/// Moves ignored entries from `old` to the same path in `new`, unless something is there. Also
+/// moves a lock root that was created after the search for roots. Entries that can't be moved stay
+/// in `old`; they don't keep anyone from the lease.
 pub fn carry_ignored(old: &Path, new: &Path) -> io::Result<()> {
     let old = open_dir(CWD, old.as_os_str().as_encoded_bytes())?;
-    // Whoever restored has read it before. If it can't be read any more, nobody knows what is ignored.
+    // The restore has already read the ignore rules. If they are unreadable now, nothing counts as
+    // ignored.
     let ignore = ignored_by(old.as_fd()).unwrap_or_default();
     let new = open_dir(CWD, new.as_os_str().as_encoded_bytes())?;
-    // However deep the tree is, only few directories are open.
+    // Only a few directories are open at a time, however deep the tree is.
     let mut dirs = vec![Vec::new()];
     while let Some(dir) = dirs.pop() {
         let Ok(from) = open_beneath(old.as_fd(), &dir, READABLE) else { continue };
@@ -64,7 +66,8 @@ pub fn carry_ignored(old: &Path, new: &Path) -> io::Result<()> {
             let is_dir = kind == FileType::Directory;
             let path = if dir.is_empty() { name.clone() } else { [&*dir, b"/", &*name].concat() };
             if ignore.is_ignored(&path, is_dir) || is_root(from.as_fd(), &name, kind) {
-                // Somebody else has moved it; or something of that name is in the snapshot, which counts; or its place can't be had.
+                // Another process has moved it; or the snapshot has an entry of that name, which
+                // takes precedence; or its target directory is unavailable.
                 let _ = move_over(old.as_fd(), new.as_fd(), &dir, &name);
             } else if is_dir {
                 dirs.push(path);
@@ -85,7 +88,7 @@ fn names_in(dir: BorrowedFd<'_>) -> io::Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Moves one entry of `dir`, which is made if the snapshot hasn't got it.
+/// Moves one entry of `dir`, which is created if the snapshot doesn't have it.
 fn move_over(old: BorrowedFd<'_>, new: BorrowedFd<'_>, dir: &[u8], name: &[u8]) -> Result<(), Errno> {
     let from = open_beneath(old, dir, READABLE)?;
     let into = match open_beneath(new, dir, READABLE) {
@@ -93,7 +96,7 @@ fn move_over(old: BorrowedFd<'_>, new: BorrowedFd<'_>, dir: &[u8], name: &[u8]) 
         done => done?,
     };
     match renameat_with(&from, name, &into, name, RenameFlags::NOREPLACE) {
-        // Network file systems can't say "unless".
+        // Network file systems don't support `NOREPLACE`.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
             if matches!(statat(&into, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) =>
         {
@@ -104,14 +107,14 @@ fn move_over(old: BorrowedFd<'_>, new: BorrowedFd<'_>, dir: &[u8], name: &[u8]) 
     }
 }
 
-/// The same where a directory of ours is read-only: it is made writable for a moment.
+/// Like `move_over`, for a read-only directory of ours: it is made writable for a moment.
 fn move_anyway(from: BorrowedFd<'_>, into: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-    // The `..` of a directory changes with it.
+    // Moving a directory changes its `..` entry.
     let itself = open_beneath(from, name, READABLE).ok();
     let mut modes = Vec::new();
     for dir in [Some(from), Some(into), itself.as_ref().map(AsFd::as_fd)].into_iter().flatten() {
         let mode = fstat(dir)?.st_mode & 0o7777;
-        // Another one's stays as it is; then moving fails again.
+        // Another owner's directory stays as it is; then moving fails again.
         if fchmod(dir, Mode::from_raw_mode(mode | 0o700)).is_ok() {
             modes.push((dir, mode));
         }
@@ -123,7 +126,7 @@ fn move_anyway(from: BorrowedFd<'_>, into: BorrowedFd<'_>, name: &[u8]) -> Resul
     moved
 }
 
-/// Makes `dir`, and what is missing above it, with the rights that it has in `old`.
+/// Creates `dir`, and what is missing above it, with the permissions that it has in `old`.
 fn make_like(old: BorrowedFd<'_>, new: BorrowedFd<'_>, dir: &[u8]) -> Result<OwnedFd, Errno> {
     let ends = dir.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([dir.len()]);
     let mut made = None;

@@ -1,11 +1,12 @@
-//! What happened between two looks at a tree.
+//! Compares two scans of a tree.
 
 use std::cmp::Ordering;
 
 use super::scan::{Node, Scan};
 
-/// What was added, removed or changed in any way, by path. Equal times prove that nothing happened only where
-/// [`super::Tree::is_trusted`], and only if the first look isn't [`Scan::is_racy`].
+/// Returns the paths that were added, removed or changed in any way. Equal times prove that nothing
+/// happened only where [`super::Tree::is_trusted`], and only if the first scan isn't
+/// [`Scan::is_racy`].
 pub fn between(before: &Scan, after: &Scan) -> Vec<Vec<u8>> {
     let mut changed: Vec<Vec<u8>> = before.moved.iter().chain(&after.moved).cloned().collect();
     let (mut old, mut new) = (before.entries.iter().peekable(), after.entries.iter().peekable());
@@ -29,7 +30,8 @@ pub fn between(before: &Scan, after: &Scan) -> Vec<Vec<u8>> {
 
 fn is_same(was: Option<&Node>, is: Option<&Node>) -> bool {
     let (Some(was), Some(is)) = (was, is) else { return false };
-    // What is ignored may come and go, which moves the times of its directory; the entries that count are compared themselves.
+    // Ignored entries may come and go, which updates the times of their directory. The entries that
+    // count are compared themselves.
     if was.has_ignored || is.has_ignored {
         return is.stat.is_same_place(&was.stat);
     }

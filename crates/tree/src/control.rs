@@ -1,4 +1,4 @@
-//! Who looks on while a tree is worked on, and may stop it.
+//! Observation and cancellation of work on a tree.
 
 use std::fmt;
 use std::num::NonZero;
@@ -7,31 +7,31 @@ use std::thread;
 
 use super::TreeError;
 
-/// More threads than this only wait for the same disk.
+/// Maximum number of threads: more would only wait for the same disk.
 const THREADS_MAX: usize = 8;
 
-/// What is being done.
+/// The step that is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Looking at names and times.
+    /// Reading names and times.
     Scanning,
     /// Copying files.
     Copying,
     /// Waiting for the disk.
     Syncing,
-    /// Looking again whether anything moved.
+    /// Checking whether anything changed.
     Checking,
     /// Reading files for their hashes.
     Hashing,
 }
 
-/// Is told how far the work is, from any thread, after every few files and every few megabytes.
+/// Receives progress reports, from any thread, after every few files and every few megabytes.
 pub trait Progress: Sync {
-    /// So much of `files` and `bytes` is done; 0 of 0 if nobody knows yet.
+    /// Reports how much of `files` and `bytes` is done; 0 of 0 if the total is not known yet.
     fn step(&self, phase: Phase, files_done: u64, files: u64, bytes_done: u64, bytes: u64);
 }
 
-/// Nobody looks on.
+/// Ignores progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -39,25 +39,25 @@ impl Progress for Silent {
     fn step(&self, _: Phase, _: u64, _: u64, _: u64, _: u64) {}
 }
 
-/// How work on a tree is watched, stopped and spread over threads.
+/// Controls how work on a tree is observed, stopped and spread over threads.
 #[derive(Clone, Copy)]
 pub struct Control<'a> {
-    /// Who is told.
+    /// Receiver of progress reports.
     pub progress: &'a dyn Progress,
-    /// Becomes true when the work is to stop: looked at between files and between megabytes.
+    /// Becomes true when the work is to stop: checked between files and between megabytes.
     pub halt: &'a AtomicBool,
-    /// At most so many.
+    /// Maximum number of threads.
     pub threads: usize,
 }
 
 impl<'a> Control<'a> {
-    /// As many threads as there are processors, within reason.
+    /// Uses as many threads as there are processors, within reason.
     pub fn new(progress: &'a dyn Progress, halt: &'a AtomicBool) -> Self {
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
         Self { progress, halt, threads }
     }
 
-    /// Is it time to stop?
+    /// Returns an error if the work is to stop.
     pub fn check(&self) -> Result<(), TreeError> {
         if self.halt.load(Ordering::Relaxed) { Err(TreeError::Halted) } else { Ok(()) }
     }
@@ -69,7 +69,7 @@ impl fmt::Debug for Control<'_> {
     }
 }
 
-/// Counts what is done in one phase.
+/// Counts the work done in one phase.
 pub(super) struct Meter<'a> {
     pub(super) control: &'a Control<'a>,
     phase: Phase,
@@ -85,7 +85,7 @@ impl<'a> Meter<'a> {
         Self { control, phase, files, bytes, files_done: AtomicU64::new(0), bytes_done: AtomicU64::new(0) }
     }
 
-    /// Notes progress; an error if it is time to stop.
+    /// Adds progress. Returns an error if the work is to stop.
     pub(super) fn add(&self, files: u64, bytes: u64) -> Result<(), TreeError> {
         self.control.check()?;
         let files_done = self.files_done.fetch_add(files, Ordering::Relaxed) + files;

@@ -1,7 +1,8 @@
-//! A tree, copied: everything that was seen in it, with everything that can be copied about it.
+//! Copies a tree: everything that a scan found, with all metadata that can be copied.
 //!
-//! The order: directories from the top, private to us; files and links, on several threads; further names of files; at last the
-//! directories' own attributes from the bottom up, when nothing changes their times any more.
+//! The order: directories from the top, accessible to us only; files and links, on several threads;
+//! further names of files; finally the directories' own attributes from the bottom up, when nothing
+//! changes their times any more.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,30 +24,30 @@ use super::sync::Shore;
 use super::xattrs::{Owner, strip_inherited};
 use super::{Control, Phase, TreeError, pool, room};
 
-/// What to do about a source that changes.
+/// Reaction to a source that changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnChanged {
     /// Stop at the first change.
     Refuse,
-    /// Go on and list what changed.
+    /// Continue and list the changes.
     List,
 }
 
-/// How to copy.
+/// Options of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyOptions<'a> {
     /// An earlier copy of the same tree.
     pub reuse: Option<Reuse<'a>>,
-    /// Which bytes are hashed where files are cloned.
+    /// The bytes that are hashed if files are cloned.
     pub hash_from: HashFrom,
-    /// What to do about a source that changes.
+    /// Reaction to a source that changes.
     pub on_changed: OnChanged,
 }
 
-/// Something about the source that the copy doesn't have.
+/// A property of the source that the copy doesn't have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// Whose.
+    /// The entry that lost it.
     pub path: Vec<u8>,
     /// `owner`, `mode`, `mtime`, or the name of an extended attribute.
     pub what: Vec<u8>,
@@ -55,39 +56,42 @@ pub struct Lost {
 /// A copy.
 #[derive(Debug)]
 pub struct Copied {
-    /// What is in it, by path: what the copy has, where that is less than the source had.
+    /// Entries by path, with the attributes that the copy has, if these are fewer than the
+    /// source's.
     pub entries: Vec<Entry>,
     /// `reflink-copy` if at least one file was cloned, else `copy`.
     pub engine: &'static str,
-    /// What changed while it was copied, by path. What vanished isn't in the copy.
+    /// Paths that changed during the copy. Entries that vanished are not in the copy.
     pub changed: Vec<Vec<u8>>,
-    /// What couldn't be copied.
+    /// Properties that couldn't be copied.
     pub lost: Vec<Lost>,
-    /// So many files are those of the earlier copy.
+    /// Number of files shared with the earlier copy.
     pub reused_files: u64,
-    /// So many files were copied.
+    /// Number of files that were copied.
     pub copied_files: u64,
-    /// So many bytes were copied or cloned.
+    /// Number of bytes that were copied or cloned.
     pub copied_bytes: u64,
     shore: Shore,
 }
 
 impl Copied {
-    /// Waits until the copy is on the disk. Errors of any write since before the first one are told.
+    /// Waits until the copy is on the disk. Reports errors of any write since before the first one.
     pub fn sync(&self, control: &Control<'_>) -> Result<(), TreeError> {
         control.check()?;
         control.progress.step(Phase::Syncing, 0, 0, 0, 0);
-        // Where one call can't do it, every file and directory was synced when it was ready.
+        // If one call can't do that, every file and directory was synced when it was complete.
         if self.syncs_all() { self.shore.sync() } else { Ok(()) }
     }
 
-    /// Does [`Copied::sync`] make everything else durable, too, that was written to that file system before?
+    /// Reports whether [`Copied::sync`] also makes durable everything else that was written to that
+    /// file system before.
     pub fn syncs_all(&self) -> bool {
         self.shore.syncs_all()
     }
 }
 
-/// Copies what `scan` saw in `source` to the new directory `into`. After an error what there is of it is left to the caller.
+/// Copies what `scan` found in `source` to the new directory `into`. After an error, the partial
+/// copy is left for the caller to remove.
 pub fn copy(
     source: &Tree,
     scan: &Scan,
@@ -132,7 +136,8 @@ pub(super) struct NewRoot {
     pub(super) shore: Shore,
 }
 
-/// Makes a directory that is nobody's but ours, and that gives no rights on to what is made in it.
+/// Creates a directory that only we can access, and that passes no permissions on to entries
+/// created in it.
 pub(super) fn make_root(into: &Path) -> Result<NewRoot, TreeError> {
     let failed = |error: Errno| TreeError::io("make", into, b"", error);
     let above = into.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -145,7 +150,7 @@ pub(super) fn make_root(into: &Path) -> Result<NewRoot, TreeError> {
     Ok(NewRoot { root, shore })
 }
 
-/// Something to clone, for a trial.
+/// Opens a file for a trial clone.
 fn open_leaf(source: &Tree, node: &Node) -> Option<OwnedFd> {
     if node.kind() != NodeKind::File || node.stat.size == 0 {
         return None;
@@ -154,11 +159,11 @@ fn open_leaf(source: &Tree, node: &Node) -> Option<OwnedFd> {
     open_source(Cursor::new(source.root()).at(dir).ok()?, name).ok()
 }
 
-/// Which entries are copied on their own and which are further names of others.
+/// Separates entries that are copied themselves from further names of others.
 struct Plan {
     /// Files and links, neighbours together.
     leaves: Vec<usize>,
-    /// Further names, and what they are names of.
+    /// Further names, and the entries that they are names of.
     more_names: Vec<(usize, usize)>,
 }
 
@@ -182,7 +187,7 @@ impl Plan {
         Self { leaves, more_names }
     }
 
-    /// How many files have to be copied, and how many bytes they take on disk.
+    /// Returns how many files have to be copied, and how many bytes they take on disk.
     fn volume(&self, scan: &Scan, reusable: Option<&Reusable<'_>>) -> (u64, u64) {
         let leaves = self.leaves.iter().map(|leaf| &scan.entries[*leaf]);
         let new = leaves.filter(|node| reusable.is_none_or(|reusable| reusable.find(node).is_none()));
@@ -190,15 +195,15 @@ impl Plan {
     }
 }
 
-/// What one thread has.
+/// State of one thread.
 struct Worker<'a> {
     hand: Hand<'a>,
     earlier: Option<Cursor<'a>>,
 }
 
-/// What became of one entry.
+/// Result for one entry.
 struct Done {
-    /// `None` if there was nothing to copy any more.
+    /// `None` if there was nothing left to copy.
     entry: Option<Entry>,
     changed: Option<Vec<u8>>,
     lost: Vec<Lost>,
@@ -283,7 +288,7 @@ impl Job<'_> {
                     let entry = Entry { path: node.path.clone(), kind, ..original.clone() };
                     Done { entry: Some(entry), changed: None, lost: Vec::new(), how: How::Neither }
                 }
-                // Its first name was gone before it could be copied.
+                // Its first name vanished before it could be copied.
                 None => self.leaf(&mut Worker { hand: self.way.hand(), earlier: None }, node)?,
             };
             result.add(*more, done);
@@ -352,7 +357,7 @@ fn entry(path: Vec<u8>, made: Made) -> Entry {
     }
 }
 
-/// What the copy doesn't have.
+/// Returns the properties that the copy doesn't have.
 fn lost(path: &[u8], source: &Stat, copy: &Stat, xattrs: &[Vec<u8>]) -> Vec<Lost> {
     let differs = [
         ((source.uid, source.gid) != (copy.uid, copy.gid), "owner"),
@@ -363,7 +368,7 @@ fn lost(path: &[u8], source: &Stat, copy: &Stat, xattrs: &[Vec<u8>]) -> Vec<Lost
     differs.chain(xattrs.iter().cloned()).map(|what| Lost { path: path.to_vec(), what }).collect()
 }
 
-/// What all threads have done.
+/// Results of all threads.
 struct Gathered {
     entries: Vec<Option<Entry>>,
     changed: Vec<Vec<u8>>,

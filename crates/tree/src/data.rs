@@ -1,4 +1,4 @@
-//! The bytes of one file, on their way to a copy and into a hash. Holes stay holes.
+//! The bytes of one file, copied and hashed. Holes stay holes.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -12,35 +12,36 @@ use super::TreeError;
 use super::control::Meter;
 use lokt_sys::threads::{Condvar, Mutex, locked, scope, spawn_in};
 
-/// One read, one write: small enough to be in a near cache when it is hashed.
+/// Bytes of one read and one write: small enough to still be in a near cache when it is hashed.
 const BLOCK: usize = 256 << 10;
-/// From this size on, hashing has a thread of its own.
+/// File size in bytes from which on hashing gets its own thread.
 const BESIDE_BYTES: u64 = 8 << 20;
-/// So many blocks may wait to be hashed. More would leave the near caches, which costs more than it saves.
+/// Maximum number of blocks waiting to be hashed. More would leave the near caches, which costs
+/// more than it saves.
 const BLOCKS_WAITING: usize = 8;
-/// So many are worth waking the thread that hashes.
+/// Number of waiting blocks that are worth waking the hashing thread for.
 const WORTH_WAKING: usize = 3;
-/// After so many bytes the disk begins to write: a large copy isn't kept in memory until it is synced.
+/// Bytes after which write-back starts: a large copy isn't kept in memory until it is synced.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
 /// A hole is hashed in pieces of this size.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Where the bytes were when it failed.
+/// The side on which it failed.
 #[derive(Debug)]
 pub(super) enum Failed {
     Reading(Errno),
     Writing(Errno),
-    /// Somebody asked to stop.
+    /// The caller asked to stop.
     Halted(TreeError),
 }
 
 /// A BLAKE3 hash.
 pub(super) type Hash = [u8; 32];
 
-/// What went through.
+/// The result of reading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Poured {
-    /// Less than was asked for if the file became shorter.
+    /// Smaller than requested if the file was truncated in the meantime.
     pub(super) size: u64,
     pub(super) hash: Hash,
 }
@@ -53,7 +54,8 @@ pub(super) struct Spring<'a> {
     pub(super) is_sparse: bool,
 }
 
-/// Reads `spring`, hashes it, and writes it to `target` if there is one. `spare` is kept between files.
+/// Reads `spring`, hashes it, and writes it to `target` if there is one. `spare` is a buffer that
+/// is reused between files.
 pub(super) fn pour(
     spring: Spring<'_>,
     target: Option<BorrowedFd<'_>>,
@@ -70,8 +72,8 @@ pub(super) fn pour(
     Ok(Poured { size, hash: *here.hasher.finalize().as_bytes() })
 }
 
-/// The same with a second thread, if one can be had. Whenever that one is late, because other programs need the processors, the first one
-/// hashes for it instead of waiting.
+/// Like `pour` with a second thread; `None` if it can't be started. Whenever the second thread is
+/// late, because other programs need the processors, the first one hashes instead of waiting.
 fn pour_beside(
     spring: Spring<'_>,
     target: Option<BorrowedFd<'_>>,
@@ -109,7 +111,8 @@ fn stream(
                 let end = at + got as u64;
                 if let Some(length) = NonZero::new(end - written_back).filter(|length| length.get() >= WRITE_BACK_BYTES)
                 {
-                    // Of dirty pages this starts writing; whatever is clean by then needn't stay in memory, the source is there.
+                    // Starts the write-back of dirty pages. Pages that are already clean needn't
+                    // stay in memory: the source is there.
                     let _ = fadvise(target, written_back, Some(length), Advice::DontNeed);
                     written_back = end;
                 }
@@ -118,7 +121,7 @@ fn stream(
             at += got as u64;
             meter.add(0, got as u64).map_err(Failed::Halted)?;
             if got < want {
-                // It became shorter.
+                // The file was truncated.
                 return Ok(at);
             }
         }
@@ -132,7 +135,7 @@ fn stream(
     Ok(spring.size)
 }
 
-/// The next bytes at or after `at` that aren't a hole.
+/// Returns the next range at or after `at` that isn't a hole.
 fn next_data(spring: Spring<'_>, at: u64) -> Result<Option<(u64, u64)>, Errno> {
     if at >= spring.size {
         return Ok(None);
@@ -142,9 +145,9 @@ fn next_data(spring: Spring<'_>, at: u64) -> Result<Option<(u64, u64)>, Errno> {
     }
     let start = match seek(spring.fd, SeekFrom::Data(at)) {
         Ok(start) => start,
-        // Only a hole is left, or the file became shorter, which shows later.
+        // Only a hole is left, or the file was truncated, which is detected later.
         Err(Errno::NXIO) => return Ok(None),
-        // No file system has to know its holes.
+        // A file system need not know its holes.
         Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Some((at, spring.size))),
         Err(error) => return Err(error),
     };
@@ -153,7 +156,7 @@ fn next_data(spring: Spring<'_>, at: u64) -> Result<Option<(u64, u64)>, Errno> {
         Err(Errno::NXIO) => return Ok(None),
         Err(error) => return Err(error),
     };
-    // It may have grown.
+    // The file may have grown.
     Ok((start < spring.size).then_some((start, end.min(spring.size))))
 }
 
@@ -183,7 +186,7 @@ fn write_full(fd: BorrowedFd<'_>, bytes: &[u8], at: u64) -> Result<(), Errno> {
 fn zeros(digest: &mut impl Digest, mut count: u64, meter: &Meter<'_>) -> Result<(), Failed> {
     while count > 0 {
         let some = count.min(1 << 20);
-        // Who looks on sees that it goes on.
+        // Shows an observer that the work continues, and checks for a request to stop.
         meter.add(0, 0).map_err(Failed::Halted)?;
         digest.zeros(some);
         count -= some;
@@ -199,17 +202,17 @@ fn hash_zeros(hasher: &mut blake3::Hasher, mut count: u64) {
     }
 }
 
-/// Where bytes go to be hashed.
+/// A consumer of bytes to be hashed.
 trait Digest {
-    /// A block to read into.
+    /// Returns a block to read into.
     fn block(&mut self) -> Vec<u8>;
-    /// The first `length` bytes of it are next.
+    /// Adds the first `length` bytes of `block`.
     fn data(&mut self, block: Vec<u8>, length: usize);
-    /// So many zeros are next.
+    /// Adds `count` zeros.
     fn zeros(&mut self, count: u64);
 }
 
-/// Hashes at once.
+/// Hashes immediately, on the same thread.
 struct Here<'a> {
     hasher: blake3::Hasher,
     spare: &'a mut Vec<u8>,
@@ -237,7 +240,7 @@ enum Block {
     Zeros(u64),
 }
 
-/// Blocks on their way to be hashed in their order, by whoever has the hasher.
+/// Blocks waiting to be hashed in order, by either thread: the one that has the hasher.
 #[derive(Default)]
 struct Shared {
     hasher: Mutex<blake3::Hasher>,
@@ -253,9 +256,9 @@ struct Line {
 }
 
 impl Shared {
-    /// Hashes the next block. False: none is waiting.
+    /// Hashes the next block. Returns false if none is waiting.
     fn hash_next(&self) -> bool {
-        // First the hasher, then the block: nobody overtakes.
+        // Lock the hasher first, then take the block: blocks stay in order.
         let mut hasher = locked(&self.hasher);
         let Some(block) = locked(&self.line).waiting.pop_front() else { return false };
         match block {
@@ -299,7 +302,8 @@ impl Shared {
     }
 }
 
-/// Leaves hashing to another thread, as long as that one keeps up. Dropped, also by a panic, it tells that one to end.
+/// Leaves hashing to another thread, as long as that one keeps up. When dropped, also by a panic,
+/// it tells that thread to end.
 struct Beside<'a> {
     shared: &'a Shared,
     made: usize,
@@ -331,7 +335,7 @@ impl Digest for Beside<'_> {
 
     fn zeros(&mut self, count: u64) {
         self.shared.add(Block::Zeros(count));
-        // A hole has no blocks that could run out.
+        // A hole has no blocks that could run out, so the queue is limited here.
         if locked(&self.shared.line).waiting.len() > BLOCKS_WAITING {
             self.shared.hash_next();
         }

@@ -1,4 +1,4 @@
-//! What can go wrong with a tree of files.
+//! Errors of work on a tree of files.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,47 +9,47 @@ use std::path::{Path, PathBuf};
 /// Why a tree couldn't be read, copied or made durable.
 #[derive(Debug)]
 pub enum TreeError {
-    /// The system refused something.
+    /// The operating system refused an operation.
     Io {
-        /// What was tried, as in "could not … ".
+        /// The attempted operation, as in "could not … ".
         what: &'static str,
-        /// With what.
+        /// The file or directory that it failed for.
         path: PathBuf,
-        /// The system's words.
+        /// The operating system's error.
         error: io::Error,
     },
     /// A copy wouldn't fit; nothing was copied.
     NoSpace {
-        /// Where it should go.
+        /// The target of the copy.
         path: PathBuf,
-        /// How many bytes it takes.
+        /// Bytes that the copy takes.
         needed: u64,
-        /// How many there are.
+        /// Bytes that are free.
         free: u64,
     },
-    /// The source changed while it was copied, and that was to be refused.
+    /// The source changed while it was copied, and the caller wanted that to be refused.
     Changed {
-        /// What changed, relative to the root.
+        /// The changed paths, relative to the root.
         paths: Vec<Vec<u8>>,
     },
-    /// A stored file isn't what its manifest says.
+    /// A stored file doesn't match its manifest.
     Damaged {
-        /// Which one.
+        /// The damaged file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         why: &'static str,
     },
-    /// Somebody asked to stop.
+    /// The caller asked to stop.
     Halted,
 }
 
 impl TreeError {
-    /// Wraps an error of the system about `relative` below `root`.
+    /// Wraps an operating system error about `relative` below `root`.
     pub(super) fn io(what: &'static str, root: &Path, relative: &[u8], error: impl Into<io::Error>) -> Self {
         Self::Io { what, path: joined(root, relative), error: error.into() }
     }
 
-    /// Is a full disk, or a used up quota, the reason?
+    /// Reports whether the cause is a full disk or an exhausted quota.
     pub fn is_full_disk(&self) -> bool {
         match self {
             Self::NoSpace { .. } => true,
@@ -61,7 +61,7 @@ impl TreeError {
     }
 }
 
-/// The whole path of something in a tree, for people.
+/// Returns the full path of an entry of a tree, for display.
 pub(super) fn joined(root: &Path, relative: &[u8]) -> PathBuf {
     if relative.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(relative)) }
 }

@@ -1,4 +1,5 @@
-//! What a tree is, read from the tree itself: for verifying a copy, comparing two, and for trees that nobody wrote a manifest of.
+//! Builds the entries of a tree from the tree itself: to verify a copy, to compare two trees, and
+//! for trees without a manifest.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
@@ -20,7 +21,7 @@ use super::stat::{Stat, look_at};
 use super::xattrs::Owner;
 use super::{Control, Ignore, Phase, TreeError, pool};
 
-/// Hashes of files that were read before, by what they are: many copies share the same ones.
+/// Hashes of files that were already read, by inode: many copies share the same files.
 #[derive(Debug, Default)]
 pub struct Known {
     by_inode: Mutex<HashMap<(u64, u64), (Stat, Hash)>>,
@@ -40,36 +41,37 @@ impl Known {
     }
 }
 
-/// What two names of one file mean.
+/// Meaning of two names of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// The second is a hard link to the first: trees that people work in.
+    /// The second is a hard link to the first: for trees that people work in.
     Links,
-    /// Nothing, both are files: stored copies, which share what is equal.
+    /// Both are independent files: for stored copies, which share equal files.
     Files,
 }
 
-/// How to read a tree.
+/// Options for reading a tree.
 #[derive(Debug, Clone, Copy)]
 pub struct HashOptions<'a> {
-    /// What two names of one file mean.
+    /// Meaning of two names of one file.
     pub names: Names,
-    /// Hashes of files that were read before.
+    /// Hashes of files that were already read.
     pub known: &'a Known,
-    /// An earlier manifest of the same tree: where times can be trusted, what didn't change since isn't read.
+    /// An earlier manifest of the same tree: where times can be trusted, files that didn't change
+    /// since are not read.
     pub since: Option<&'a Manifest>,
 }
 
-/// What a tree is.
+/// The contents of a tree.
 #[derive(Debug)]
 pub struct Hashed {
-    /// What is in it, by path.
+    /// Entries by path.
     pub entries: Vec<Entry>,
-    /// What can't be in a snapshot.
+    /// Entries that can't be in a snapshot.
     pub skipped: Vec<Skipped>,
-    /// What changed while it was read.
+    /// Paths that changed while the tree was read.
     pub changed: Vec<Vec<u8>>,
-    /// When it was looked at.
+    /// Start of the scan.
     pub scanned_at: Time,
 }
 
@@ -110,7 +112,8 @@ pub fn hash_tree(
     Ok(Hashed { entries, skipped, changed, scanned_at: at })
 }
 
-/// Reads the files of `source` again and names those that aren't what was copied: for file systems whose times prove nothing.
+/// Reads the files of `source` again and returns the paths of those that differ from the copy: for
+/// file systems whose times prove nothing.
 pub fn recheck_hashes(source: &Tree, entries: &[Entry], control: &Control<'_>) -> Result<Vec<Vec<u8>>, TreeError> {
     let files: Vec<&Entry> = entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).collect();
     let size = |entry: &&Entry| if let Kind::File { size, .. } = entry.kind { size } else { 0 };
@@ -137,7 +140,7 @@ impl Reader<'_> {
         TreeError::io(what, self.tree.path(), path, error)
     }
 
-    /// One entry, and whether it changed meanwhile; `None` if it is gone.
+    /// Reads one entry, and reports whether it changed in the meantime; `None` if it has vanished.
     fn entry(
         &self,
         cursor: &mut Cursor<'_>,
@@ -215,7 +218,7 @@ impl Reader<'_> {
         Ok(Some((entry, is_changed)))
     }
 
-    /// What an earlier look at the same tree said, if that still holds.
+    /// Returns the entry from an earlier manifest of the same tree, if it is still valid.
     fn unchanged<'e>(&self, node: &Node, options: &HashOptions<'e>) -> Option<&'e Entry> {
         let since = options.since.filter(|_| self.tree.is_trusted())?;
         let entry = since.get(&node.path)?;
@@ -224,7 +227,7 @@ impl Reader<'_> {
         (is_same && still_holds(&since.header, node.stat.ctime)).then_some(entry)
     }
 
-    /// The hash of one file; `None` if there is none any more.
+    /// Hashes one file; `None` if it is not a file any more.
     fn file(
         &self,
         cursor: &mut Cursor<'_>,

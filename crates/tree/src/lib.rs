@@ -1,9 +1,11 @@
-//! Trees of files: looked at, copied, compared, hashed and made durable. Knows directories and nothing of leases or repositories.
+//! Trees of files: scanned, copied, compared, hashed and made durable. This crate knows
+//! directories, but nothing of leases or repositories.
 //!
-//! A copy is true if nothing changed while it was made, and this is how that is known: [`scan`], [`Tree::flush`], [`copy`], [`scan`]
-//! again, [`changes::between`] both. Flushing write-protects pages that are mapped into memory, so that a later write through a map
-//! moves the file's ctime like any other. Where a file system doesn't keep that promise, [`recheck_hashes`] reads everything once more.
-//! [`capture`] does all of it.
+//! A copy is faithful if nothing changed while it was made. To prove that: [`scan`],
+//! [`Tree::flush`], [`copy`], [`scan`] again, and compare both scans with [`changes::between`].
+//! Flushing write-protects pages that are mapped into memory, so a later write through a map
+//! updates the file's ctime like any other write. If a file system doesn't keep that promise,
+//! [`recheck_hashes`] reads everything once more. [`capture`] does all of it.
 
 mod attributes;
 mod beneath;

@@ -1,4 +1,4 @@
-//! One file or link, from one tree to another.
+//! Copies one file or link from one tree to another.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -16,52 +16,54 @@ use super::scan::is_gone;
 use super::stat::{Stat, look, look_at};
 use super::xattrs::{Owner, Xattrs};
 
-/// Never waits for the other end of a FIFO that somebody put in a file's place, and takes no terminal.
+/// Never waits for the other end of a FIFO that has replaced a file, and takes no controlling
+/// terminal.
 const SOURCE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const TARGET: OFlags =
     OFlags::RDWR.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Which bytes are hashed when a file is cloned without being read.
+/// The bytes that are hashed when a file is cloned without being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashFrom {
-    /// The source's, which are in memory more often. True if a later look proves that the source didn't change.
+    /// The source's, which are in memory more often. Valid if a later check proves that the source
+    /// didn't change.
     Source,
-    /// The copy's, which nobody changes.
+    /// The copy's, which no other process changes.
     Copy,
 }
 
-/// Two trees and how files get from one to the other.
+/// Two trees, and how files are copied from one to the other.
 pub(super) struct Way<'a> {
     pub(super) from: BorrowedFd<'a>,
     pub(super) from_path: &'a Path,
     pub(super) into: BorrowedFd<'a>,
     pub(super) into_path: &'a Path,
     pub(super) hash_from: HashFrom,
-    /// Does every file have to be made durable by itself?
+    /// Whether every file must be synced separately.
     pub(super) sync_each: bool,
-    /// False once a clone was refused for a reason that won't go away.
+    /// False after a clone was refused for a permanent reason.
     pub(super) may_clone: AtomicBool,
     pub(super) meter: Meter<'a>,
 }
 
-/// What one thread keeps between files.
+/// State that one thread keeps between files.
 pub(super) struct Hand<'a> {
     pub(super) from: Cursor<'a>,
     pub(super) into: Cursor<'a>,
     pub(super) spare: Vec<u8>,
 }
 
-/// A copy that was made.
+/// A finished copy of one entry.
 #[derive(Debug)]
 pub(super) struct Made {
-    /// What it was made from.
+    /// Metadata of the source that it was made from.
     pub(super) source: Stat,
     pub(super) given: Given,
-    /// Those that were set.
+    /// The attributes that were set.
     pub(super) xattrs: Xattrs,
     pub(super) what: What,
-    /// The source changed meanwhile.
+    /// The source changed in the meantime.
     pub(super) changed: bool,
 }
 
@@ -76,18 +78,18 @@ impl<'a> Way<'a> {
         Hand { from: Cursor::new(self.from), into: Cursor::new(self.into), spare: Vec::new() }
     }
 
-    /// An error about something in the source.
+    /// Wraps an error about a path in the source.
     pub(super) fn failed(&self, what: &'static str, path: &[u8], error: Errno) -> TreeError {
         TreeError::io(what, self.from_path, path, error)
     }
 
-    /// An error about something in the copy.
+    /// Wraps an error about a path in the copy.
     pub(super) fn failed_into(&self, what: &'static str, path: &[u8], error: Errno) -> TreeError {
         TreeError::io(what, self.into_path, path, error)
     }
 
-    /// Copies the file `path`, with the attributes of the source or those given. `None` if it is no file any more. `expected` is what
-    /// a look said about it.
+    /// Copies the file `path`, with the attributes of the source or those in `wanted`. `None` if it
+    /// is not a file any more. `expected` is its metadata from a scan.
     pub(super) fn file(
         &self,
         hand: &mut Hand<'_>,
@@ -108,7 +110,7 @@ impl<'a> Way<'a> {
         let read = |error| self.failed("read", path, error);
         let wrote = |error| self.failed_into("write", path, error);
         let mode = wanted.map_or(before.permissions(), |wanted| wanted.mode);
-        // Nobody else can enter the tree yet; the rest of the mode comes at the end.
+        // No other process can enter the tree yet; the rest of the mode is set at the end.
         let rights = Mode::from_raw_mode(mode & 0o777);
         let into = hand.into.at(dir).map_err(wrote)?;
         let target = retry_on_intr(|| openat(into, name, TARGET, rights)).map_err(wrote)?;
@@ -135,7 +137,7 @@ impl<'a> Way<'a> {
         Ok(Some(Made { source: before, given, xattrs, what: What::File { poured, cloned }, changed }))
     }
 
-    /// The bytes, cloned where the file system can.
+    /// Copies the bytes; clones them if the file system can.
     fn bytes(
         &self,
         source: BorrowedFd<'_>,
@@ -156,7 +158,8 @@ impl<'a> Way<'a> {
                     };
                     return Ok((pour(spring, None, spare, &self.meter)?, true));
                 }
-                // Some files can't be cloned where others can, as swap files, or those without checksums beside those with.
+                // Some files can't be cloned where others can: swap files, or files without
+                // checksums next to files with them.
                 Err(Errno::INVAL | Errno::PERM | Errno::TXTBSY | Errno::NOSPC | Errno::DQUOT) => {}
                 Err(_) => self.may_clone.store(false, Ordering::Relaxed),
             }
@@ -164,7 +167,7 @@ impl<'a> Way<'a> {
         Ok((pour(spring, Some(target), spare, &self.meter)?, false))
     }
 
-    /// Makes the same symbolic link. `None` if it is none any more.
+    /// Creates the same symbolic link. `None` if the source is not a link any more.
     pub(super) fn symlink(&self, hand: &mut Hand<'_>, path: &[u8], expected: &Stat) -> Result<Option<Made>, TreeError> {
         let (dir, name) = split(path);
         let from = match hand.from.at(dir) {
@@ -191,7 +194,7 @@ impl<'a> Way<'a> {
         Ok(Some(Made { source: before, given, xattrs, what: What::Symlink { target }, changed: !untouched }))
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     pub(super) fn make_symlink(
         &self,
         hand: &mut Hand<'_>,
@@ -207,20 +210,21 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Opens a file to read, when no write to it is under way. Its time of access isn't changed where we may leave it alone: nobody has
-/// used it.
+/// Opens a file for reading, when no write to it is in progress. The access time is left unchanged
+/// if permitted: no user has read the file.
 pub(super) fn open_source(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let file = match retry_on_intr(|| openat(dir, name, SOURCE | OFlags::NOATIME, Mode::empty())) {
         Err(Errno::PERM) => retry_on_intr(|| openat(dir, name, SOURCE, Mode::empty())),
         done => done,
     }?;
-    // A write moves the times when it begins, and its bytes come later, perhaps much later: a look in between shows nothing. Looking
-    // for data waits for the lock that writers hold; reading doesn't, on ext4.
+    // A write updates the times when it begins. Its bytes follow later, perhaps much later, so a
+    // check in between shows nothing. Seeking for data waits for the lock that writers hold;
+    // reading doesn't, on ext4.
     let _ = seek(&file, SeekFrom::Data(0));
     Ok(file)
 }
 
-/// Those that could be set.
+/// Returns the attributes that could be set.
 pub(super) fn kept(xattrs: &Xattrs, lost: &[Vec<u8>]) -> Xattrs {
     xattrs.iter().filter(|(name, _)| !lost.contains(name)).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! Work on many files with a few threads, each with its own open directories and buffers.
+//! Processes many files with a few threads, each with its own open directories and buffers.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -7,14 +7,15 @@ use std::thread;
 
 use super::TreeError;
 
-/// Fewer small files than this are done before another thread has started.
+/// Number of small files per thread: fewer are done before another thread has started.
 const WORTH_A_THREAD: usize = 32;
-/// Files with this much in them are worth one each.
+/// Bytes per thread: a file this large is worth a thread of its own.
 const WORTH_A_THREAD_BYTES: u64 = 4 << 20;
-/// So many are taken at a time: neighbours share a directory.
+/// Maximum number of items that a thread takes at a time: neighbours share a directory.
 const CHUNK_MAX: usize = 32;
 
-/// Does `work` on each item, with what `begin` makes for each thread; the results are in the items' order. The first error ends it.
+/// Does `work` on each item, with the state that `begin` creates for each thread. The results are
+/// in the order of the items. The first error stops the work.
 pub(super) fn each<A: Sync, B: Send, S>(
     items: &[A],
     (threads, bytes): (usize, u64),
@@ -38,7 +39,7 @@ pub(super) fn each<A: Sync, B: Send, S>(
             match chunk.iter().map(|item| work(&mut state, item)).collect::<Result<Vec<B>, TreeError>>() {
                 Ok(results) => done.push((at, results)),
                 Err(error) => {
-                    // Nobody takes another chunk.
+                    // No thread takes another chunk.
                     next.store(chunks.len(), Ordering::Relaxed);
                     failed.lock().expect("nobody panics with it").get_or_insert(error);
                 }
@@ -47,7 +48,7 @@ pub(super) fn each<A: Sync, B: Send, S>(
         done
     };
     let mut done = thread::scope(|scope| {
-        // Where no thread can be had, the others do its work.
+        // If a thread can't be started, the others do its work.
         let other = |_| thread::Builder::new().spawn_scoped(scope, some).ok();
         let others: Vec<_> = (1..threads).filter_map(other).collect();
         let mut done = some();
@@ -61,7 +62,7 @@ pub(super) fn each<A: Sync, B: Send, S>(
     Ok(done.into_iter().flat_map(|(_, results)| results).collect())
 }
 
-/// After a panic nobody takes another chunk: whatever comes of the rest, nobody gets it.
+/// After a panic no thread takes another chunk: the results would be discarded.
 struct EndsByPanic<'a> {
     next: &'a AtomicUsize,
     end: usize,
@@ -109,11 +110,12 @@ mod tests {
                 panics.store(true, Ordering::Relaxed);
                 panic!("somebody made a mistake");
             }
-            // From then on the others take long enough for it to be seen.
+            // From then on the other threads are slow enough for the effect to be visible.
             if panics.load(Ordering::Relaxed) {
                 thread::park_timeout(Duration::from_millis(10));
             }
-            // Whoever is to panic has its items before others have those that come later, but may not be let on at once.
+            // The thread that panics gets its items before others get later ones, but may not be
+            // scheduled at once.
             while *item >= 64 && !panics.load(Ordering::Relaxed) {
                 thread::yield_now();
             }

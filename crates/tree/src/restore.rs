@@ -1,4 +1,5 @@
-//! A tree as its manifest says, from a stored copy. The copy gives the bytes, each file's checked; everything else is the manifest's.
+//! Restores a tree from a stored copy and its manifest. The copy provides the bytes, verified for
+//! each file; everything else comes from the manifest.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -20,9 +21,10 @@ use super::{Control, Phase, Stat, TreeError, pool, room};
 /// A tree that was restored.
 #[derive(Debug)]
 pub struct Restored {
-    /// The manifest's entries, with what the new files look like to the kernel: what a later snapshot compares them with.
+    /// The manifest's entries, with the stamps of the new files: a later snapshot compares the
+    /// files with them.
     pub entries: Vec<Entry>,
-    /// What couldn't be given back.
+    /// Attributes that couldn't be restored.
     pub lost: Vec<Lost>,
     shore: Shore,
 }
@@ -36,8 +38,9 @@ impl Restored {
     }
 }
 
-/// Makes the tree of `entries`, which are sorted by path, in the new directory `into`, with the files of the stored copy `from`. After an
-/// error what there is of it is left to the caller.
+/// Creates the tree of `entries`, which are sorted by path, in the new directory `into`, with the
+/// files of the stored copy `from`. After an error, the partial tree is left for the caller to
+/// remove.
 pub fn restore(entries: &[Entry], from: &Path, into: &Path, control: &Control<'_>) -> Result<Restored, TreeError> {
     let failed = |error| TreeError::Io { what: "open", path: from.to_owned(), error };
     let stored = Tree::open_plain(from).map_err(failed)?;

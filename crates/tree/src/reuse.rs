@@ -1,4 +1,5 @@
-//! Files of an earlier copy that are still what the source has: given a further name instead of being copied again.
+//! Files of an earlier copy that still match the source: they get a hard link instead of being
+//! copied again.
 
 use std::path::Path;
 
@@ -14,14 +15,14 @@ use super::{TreeError, copy::stamp};
 /// An earlier copy of the same source, taken when nothing changed.
 #[derive(Debug, Clone, Copy)]
 pub struct Reuse<'a> {
-    /// Where it is.
+    /// The directory of the copy.
     pub tree: &'a Path,
-    /// What is in it, and when the source was looked at.
+    /// Its contents, and when the source was scanned.
     pub manifest: &'a Manifest,
 }
 
-/// Does an equal ctime mean that nothing changed since? What changed about when it was looked at may have changed again without
-/// another time.
+/// Reports whether an equal ctime means that nothing changed since. A file that changed close to
+/// the time of the scan may have changed again with the same ctime.
 pub(super) fn still_holds(header: &Header, ctime: Time) -> bool {
     header.trusted && ctime.as_nanos() < header.scanned_at.as_nanos() - TICK_NS
 }
@@ -42,7 +43,7 @@ impl<'a> Reusable<'a> {
         Cursor::new(self.tree.root())
     }
 
-    /// What the earlier copy has of `node`, if that didn't change since.
+    /// Returns the earlier copy's entry for `node`, if that didn't change since.
     pub(super) fn find(&self, node: &Node) -> Option<&Entry> {
         if node.kind() != NodeKind::File {
             return None;
@@ -54,7 +55,8 @@ impl<'a> Reusable<'a> {
         (is_same && still_holds(&self.reuse.manifest.header, node.stat.ctime)).then_some(entry)
     }
 
-    /// Gives it the same name in a new copy. `None` if it has to be copied.
+    /// Links the earlier copy's file under the same name in a new copy. `None` if it has to be
+    /// copied.
     pub(super) fn link(&self, earlier: &mut Cursor<'_>, into: &mut Cursor<'_>, node: &Node) -> Option<Entry> {
         let entry = self.find(node)?;
         let (dir, name) = split(&node.path);
@@ -66,7 +68,7 @@ impl<'a> Reusable<'a> {
         if !is_whole {
             return None;
         }
-        // A file can have only so many names, and none on another file system.
+        // The number of names of a file is limited, and none can be on another file system.
         linkat(from, name, into.at(dir).ok()?, name, AtFlags::empty()).ok()?;
         Some(entry.clone())
     }

@@ -1,4 +1,4 @@
-//! Is there room for a copy? Better to ask before than to fill a disk and fail.
+//! Checks for free space before a copy, instead of filling the disk and failing.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -12,7 +12,8 @@ use super::beneath::{Cursor, Tree, split};
 use super::one::open_source;
 use super::stat::look;
 
-/// Fails if `needed` bytes are more than there are free at `into`, unless its file system says that it can clone the file `sample`.
+/// Fails if `needed` bytes exceed the free space at `into`, unless its file system proves that it
+/// can clone the file `sample`.
 pub(super) fn check(
     into: BorrowedFd<'_>,
     path: &Path,
@@ -20,17 +21,17 @@ pub(super) fn check(
     sample: impl FnOnce() -> Option<OwnedFd>,
 ) -> Result<(), TreeError> {
     let Ok(found) = fstatvfs(into) else { return Ok(()) };
-    // A few blocks are the superuser's.
+    // A few blocks are reserved for the superuser.
     let blocks = if geteuid().is_root() { found.f_bfree } else { found.f_bavail };
     let free = blocks.saturating_mul(found.f_frsize);
-    // File systems without end tell no size.
+    // File systems without a size limit report no size.
     if needed <= free || found.f_blocks == 0 || sample().is_some_and(|sample| clones(into, &sample)) {
         return Ok(());
     }
     Err(TreeError::NoSpace { path: path.to_owned(), needed, free })
 }
 
-/// The same for a stored copy of `leaves`, whose holes only the copy knows.
+/// Like `check`, for a stored copy of `leaves`. Only the copy itself knows its holes.
 pub(super) fn check_restore(
     stored: &Tree,
     into: BorrowedFd<'_>,
@@ -39,7 +40,7 @@ pub(super) fn check_restore(
 ) -> Result<(), TreeError> {
     let size = |entry: &&Entry| if let Kind::File { size, .. } = entry.kind { size } else { 0 };
     let apparent: u64 = leaves.iter().map(size).sum();
-    // Most trees have no large holes: looking at each file is only worth it if it matters.
+    // Most trees have no large holes, so each file is inspected only if it matters.
     if check(into, path, apparent, || None).is_ok() {
         return Ok(());
     }
@@ -58,7 +59,7 @@ pub(super) fn check_restore(
     check(into, path, needed, sample)
 }
 
-/// Tries it, with a file that is gone at once.
+/// Tests cloning with a file that is removed at once.
 fn clones(into: BorrowedFd<'_>, sample: &OwnedFd) -> bool {
     let name = ".clone";
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;

@@ -1,7 +1,9 @@
-//! Lock roots inside a tree. A root is state of the machine, not of the project: a copy of one that comes back would hand out tokens
-//! again and forget who holds what. So no snapshot has one, and no restore moves one.
+//! Lock roots inside a tree. A root is state of the machine, not of the project: a restored copy of
+//! one would issue tokens again and forget who holds what. So no snapshot contains a root, and no
+//! restore moves one.
 //!
-//! A root is known by what it is, because another process may have been told by its environment to use a directory of any name.
+//! A root is recognised by its contents, not its name: the environment of another process may tell
+//! it to use a directory of any name.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -15,22 +17,23 @@ use super::error::TreeError;
 use super::scan::is_gone;
 use super::stat::look;
 
-/// The name of a root in a directory that is no git repository.
+/// Name of a root in a directory that is not a git repository.
 const OWN_NAME: &[u8] = b".lokt";
-/// The name of a root in a git directory.
+/// Name of a root in a git directory.
 const NAME_IN_GIT: &[u8] = b"lokt";
-/// What every git directory has, unless it is that of a linked worktree, in which there is no root.
+/// Entries of every git directory, except that of a linked worktree, which contains no root.
 const GIT: [&str; 3] = ["HEAD", "objects", "refs"];
-/// A root has one of these from its first token on.
+/// A root has one of these from its first token on …
 const COUNTERS: [&str; 2] = ["state/next", "state/ceiling"];
-/// And one of these.
+/// … and one of these.
 const PLACES: [&str; 2] = ["locks", "state/tmp"];
-/// A root has this from the beginning, also one in which nothing but freezes was placed.
+/// A root has this from the beginning, even if only freezes were placed in it …
 const SCRATCH: &str = "state/tmp";
-/// And one of these after its first change.
+/// … and one of these after its first change.
 const TRACES: [&str; 2] = ["freezes", "audit.log"];
 
-/// Reports whether `name` in `dir` is a lock root. A link called `.lokt` is one: what it leads to is used as the root.
+/// Reports whether `name` in `dir` is a lock root. A symbolic link called `.lokt` counts: its
+/// target is used as the root.
 pub fn is_root(dir: BorrowedFd<'_>, name: &[u8], kind: FileType) -> bool {
     if !matches!(kind, FileType::Directory | FileType::Symlink) {
         return false;
@@ -39,15 +42,15 @@ pub fn is_root(dir: BorrowedFd<'_>, name: &[u8], kind: FileType) -> bool {
         || (kind == FileType::Directory && ((name == NAME_IN_GIT && is_git_dir(dir)) || looks_like_root(dir, name)))
 }
 
-/// Reports whether a directory is a git directory that can have a root in it.
+/// Reports whether a directory is a git directory that can contain a root.
 pub fn is_git_dir(dir: BorrowedFd<'_>) -> bool {
     GIT.iter().all(|name| has(dir, name.as_bytes()))
 }
 
-/// Reports whether a directory has what lokt puts into every root, whatever it is called.
+/// Reports whether a directory contains what lokt puts into every root, whatever its name.
 pub fn looks_like_root(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
     let below = |path: &&str| has(dir, &[name, b"/", path.as_bytes()].concat());
-    // Most directories end here, with one question to the kernel.
+    // Most directories are ruled out here, with one system call.
     below(&"state") && has_marks(|path| below(&path))
 }
 
@@ -61,8 +64,9 @@ fn has(dir: BorrowedFd<'_>, path: &[u8]) -> bool {
     statat(dir, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// Finds what must not move when the tree is replaced, by path: lock roots, what is mounted, and what is left out at the top. Ignored
-/// directories are searched, too. One that may not be read is passed by: nobody finds out what is in it.
+/// Finds the paths that must not move when the tree is replaced: lock roots, mount points, and what
+/// is left out at the top. Ignored directories are searched, too. Unreadable directories are
+/// skipped: their contents can't be determined.
 pub fn anchors(tree: &Tree) -> Result<Vec<Vec<u8>>, TreeError> {
     let failed = |path: &[u8], error| TreeError::io("list", tree.path(), path, error);
     let (mut anchors, mut dirs) = (Vec::new(), vec![Vec::new()]);
@@ -75,7 +79,8 @@ pub fn anchors(tree: &Tree) -> Result<Vec<Vec<u8>>, TreeError> {
             let entry = entry.map_err(|error| failed(&dir, error))?;
             let name = entry.file_name().to_bytes();
             let kind = entry.file_type();
-            // Nothing else can be a root, and only directories and files can be mounted on: files stay what they are.
+            // Nothing else can be a root. Only directories and files can be mounted on, and files
+            // are left as they are.
             if matches!(name, b"." | b"..")
                 || !matches!(kind, FileType::Directory | FileType::Symlink | FileType::Unknown) && !dir.is_empty()
             {
@@ -99,7 +104,8 @@ pub fn anchors(tree: &Tree) -> Result<Vec<Vec<u8>>, TreeError> {
     Ok(anchors)
 }
 
-/// The same entries without the roots among them, for snapshots that were taken before roots were left out.
+/// Returns the entries without the roots among them, for snapshots that were taken before roots
+/// were left out.
 pub fn without_roots(entries: Vec<Entry>) -> Vec<Entry> {
     let roots = roots_among(&entries);
     if roots.is_empty() {
@@ -108,7 +114,8 @@ pub fn without_roots(entries: Vec<Entry>) -> Vec<Entry> {
     without(entries, |path| prefixes(path).any(|above| roots.contains(above)))
 }
 
-/// The same entries without those for which `is_out` is true. If a file has names on both sides, the first that stays is the file.
+/// Returns the entries without those for which `is_out` is true. If a file has names on both sides,
+/// its first remaining name becomes the file.
 pub fn without(entries: Vec<Entry>, is_out: impl Fn(&[u8]) -> bool) -> Vec<Entry> {
     let mut gone: HashMap<Vec<u8>, Kind> = HashMap::new();
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
@@ -155,7 +162,7 @@ fn roots_among(entries: &[Entry]) -> HashSet<Vec<u8>> {
     entries.iter().filter(is_root).map(|entry| entry.path.clone()).collect()
 }
 
-/// A path and the directories above it, without the top.
+/// Returns a path and the directories above it, without the top.
 fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.map(|(slash, _)| &path[..slash]).chain([path])
@@ -173,7 +180,7 @@ mod tests {
     }
 
     fn left(paths: &[&str]) -> Vec<String> {
-        // What ends with a slash is a directory.
+        // A path that ends with a slash is a directory.
         let made = |path: &&str| match path.strip_suffix('/') {
             Some(dir) => entry(dir, Kind::Dir),
             None => entry(path, Kind::File { size: 0, hash: [0; 32] }),

@@ -1,4 +1,4 @@
-//! A look at everything in a tree: names, kinds and times, not a byte of what is in the files.
+//! Scans everything in a tree: names, kinds and times, but no file contents.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
@@ -16,26 +16,26 @@ use super::control::Meter;
 use super::stat::look;
 use super::{Control, Ignore, Phase, Stat, TreeError};
 
-/// Below this many directories that are still to be looked at, another thread has nothing to do.
+/// Minimum number of waiting directories for another thread: below this, it has nothing to do.
 const WORTH_A_THREAD: usize = 8;
-/// What the kernel tells of a directory at once.
+/// Buffer size in bytes for one directory listing call.
 const LISTING_BYTES: usize = 16 << 10;
-/// Clocks of file systems tick every 10 ms at the slowest, and the kernel may be late by as much: two changes that are closer than
-/// this can have the same time.
+/// Minimum distance in nanoseconds of two changes with different times. Clocks of file systems tick
+/// every 10 ms at the slowest, and the kernel may be late by as much.
 pub const TICK_NS: i128 = 20_000_000;
 
-/// Something that belongs to a snapshot.
+/// An entry that belongs to a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where it is, below the root; the root's is empty.
+    /// Its path below the root; empty for the root.
     pub path: Vec<u8>,
-    /// What the file system says about it.
+    /// Its metadata.
     pub stat: Stat,
-    /// Of a directory: something in it is left out, so that its times say nothing about the rest.
+    /// For a directory: something in it is left out, so its times say nothing about the rest.
     pub has_ignored: bool,
 }
 
-/// What can be in a snapshot.
+/// Kind of an entry of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
     /// A regular file.
@@ -47,7 +47,7 @@ pub enum NodeKind {
 }
 
 impl Node {
-    /// What it is.
+    /// Returns its kind.
     pub fn kind(&self) -> NodeKind {
         match self.stat.file_type() {
             FileType::Directory => NodeKind::Dir,
@@ -57,10 +57,10 @@ impl Node {
     }
 }
 
-/// Something that can't be in a snapshot.
+/// An entry that can't be in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where it is.
+    /// Its path below the root.
     pub path: Vec<u8>,
     /// `socket`, `fifo`, `device` or `mount`.
     pub kind: &'static str,
@@ -69,34 +69,34 @@ pub struct Skipped {
 /// Everything in a tree, at one time or nearly.
 #[derive(Debug, Clone, Default)]
 pub struct Scan {
-    /// What is there, by path. The root itself comes first.
+    /// Entries by path. The root itself comes first.
     pub entries: Vec<Node>,
-    /// What can't be copied, by path.
+    /// Entries that can't be copied, by path.
     pub skipped: Vec<Skipped>,
-    /// What came or went during the look itself.
+    /// Paths that appeared or vanished during the scan itself.
     pub moved: Vec<Vec<u8>>,
-    /// How many files.
+    /// Number of files.
     pub files: u64,
-    /// How many bytes they take on disk, each inode counted once per name.
+    /// Bytes that they take on disk, each inode counted once per name.
     pub bytes: u64,
-    /// When the look began, by the clock that local file systems take their times from.
+    /// Start of the scan, by the clock that local file systems take their times from.
     pub at: Time,
 }
 
 impl Scan {
-    /// Did something change so shortly before the look that another change now could have the same time?
+    /// Reports whether a change is so recent that another change now could have the same time.
     pub fn is_racy(&self) -> bool {
         self.entries.iter().any(|node| (node.stat.ctime.as_nanos() - self.at.as_nanos()).abs() <= TICK_NS)
     }
 }
 
-/// The clock that local file systems take their times from.
+/// Reads the clock that local file systems take their times from.
 pub(super) fn file_clock() -> Time {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     Time { secs: now.tv_sec, nanos: u32::try_from(now.tv_nsec).unwrap_or(0) }
 }
 
-/// Looks at everything in `tree` that isn't ignored. An ignored directory isn't entered.
+/// Scans everything in `tree` that isn't ignored. An ignored directory isn't entered.
 pub fn scan(tree: &Tree, ignore: &Ignore, control: &Control<'_>) -> Result<Scan, TreeError> {
     let at = file_clock();
     let root = look(tree.root(), b"").map_err(|error| TreeError::io("look at", tree.path(), b"", error))?;
@@ -105,7 +105,6 @@ pub fn scan(tree: &Tree, ignore: &Ignore, control: &Control<'_>) -> Result<Scan,
     let meter = Meter::new(control, Phase::Scanning, 0, 0);
     let walk = Walk { tree, ignore, control, meter, queue: Mutex::default(), wake: Condvar::new() };
     let mut found = walk.run(found)?;
-    // The root is always looked at alone and first, so whoever has it knows whether something in it is ignored.
     found.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     found.skipped.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let bytes = found.entries.iter().filter(|node| node.kind() == NodeKind::File);
@@ -113,21 +112,21 @@ pub fn scan(tree: &Tree, ignore: &Ignore, control: &Control<'_>) -> Result<Scan,
     Ok(Scan { entries: found.entries, skipped: found.skipped, moved: found.moved, files, bytes, at })
 }
 
-/// What one thread has found.
+/// Results of one thread.
 #[derive(Default)]
 struct Found {
     entries: Vec<Node>,
     skipped: Vec<Skipped>,
     moved: Vec<Vec<u8>>,
-    /// Directories with something that is ignored, found before or after their own entry.
+    /// Directories that contain something ignored, found before or after their own entry.
     with_ignored: Vec<Vec<u8>>,
 }
 
-/// Directories that are still to be looked at.
+/// Directories that are still to be scanned.
 #[derive(Default)]
 struct Queue {
     dirs: Vec<Vec<u8>>,
-    /// So many threads look at one now, and may find more.
+    /// Number of threads that are scanning a directory, and may find more.
     busy: usize,
     failed: Option<TreeError>,
 }
@@ -159,7 +158,7 @@ impl Walk<'_> {
         Ok(found)
     }
 
-    /// The rest, with all threads that can be had.
+    /// Scans the rest, with all threads that can be started.
     fn share(&self, found: &mut Found) -> Result<(), TreeError> {
         thread::scope(|scope| {
             let other = |_| thread::Builder::new().spawn_scoped(scope, || self.work(Found::default())).ok();
@@ -204,7 +203,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at what is in `dir`; directories that were found there go to `dirs` too.
+    /// Scans the entries of `dir`; directories found there are also added to `dirs`.
     fn list(&self, dir: &[u8], found: &mut Found, dirs: &mut Vec<Vec<u8>>) -> Result<(), TreeError> {
         self.control.check()?;
         let failed = |what, path: &[u8], error: Errno| TreeError::io(what, self.tree.path(), path, error);
@@ -233,7 +232,7 @@ impl Walk<'_> {
                 continue;
             }
             let path = below(dir, name);
-            // Most listings tell the type; what is ignored is not even looked at then.
+            // Most listings include the type; then ignored entries are not even inspected.
             if entry.file_type() != FileType::Unknown
                 && self.ignore.is_ignored(&path, entry.file_type() == FileType::Directory)
             {
@@ -280,7 +279,8 @@ impl Walk<'_> {
     }
 }
 
-/// A thread that panics looks at nothing any more: the others must not wait for what it might have found.
+/// Marks the scan as failed if a thread panics: the others must not wait for what it might have
+/// found.
 struct FailsByPanic<'a>(&'a Walk<'a>);
 
 impl Drop for FailsByPanic<'_> {
@@ -292,7 +292,7 @@ impl Drop for FailsByPanic<'_> {
     }
 }
 
-/// Does this mean that somebody removed or replaced it meanwhile?
+/// Reports whether the error means that another process has removed or replaced the entry.
 pub(super) fn is_gone(error: Errno) -> bool {
     matches!(
         error,

@@ -1,4 +1,5 @@
-//! What the file system says about one file, and when two such answers mean that nothing happened in between.
+//! Metadata of one file, and the conditions under which two readings prove that nothing happened in
+//! between.
 
 use std::os::fd::BorrowedFd;
 
@@ -6,12 +7,12 @@ use lokt_core::snapshot::entry::Time;
 use rustix::fs::{AtFlags, FileType, StatxAttributes, StatxFlags, fstat, makedev, statat, statx};
 use rustix::io::Errno;
 
-/// One file, directory or link, as the file system sees it.
+/// Metadata of one file, directory or link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// The device that it is on.
     pub dev: u64,
-    /// Its number there.
+    /// Its inode number.
     pub ino: u64,
     /// Type and permissions.
     pub mode: u32,
@@ -19,15 +20,15 @@ pub struct Stat {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// How long it is.
+    /// Its length in bytes.
     pub size: u64,
-    /// How many blocks of 512 bytes it takes.
+    /// Disk usage in blocks of 512 bytes.
     pub blocks: u64,
-    /// When its bytes last changed, as its owner says.
+    /// Time of the last change of its bytes; its owner can set it.
     pub mtime: Time,
-    /// When anything about it last changed, as the kernel says.
+    /// Time of the last change of anything about it; set by the kernel only.
     pub ctime: Time,
-    /// How many names it has.
+    /// Number of hard links.
     pub nlink: u64,
 }
 
@@ -41,36 +42,38 @@ impl Stat {
         FileType::from_raw_mode(self.mode)
     }
 
-    /// Has nothing happened to it in between? The blocks may change without anybody doing something: disks are filled late.
+    /// Reports whether nothing happened to it in between. The block count may change without any
+    /// change to the file: disk space is allocated late.
     pub fn is_untouched(&self, since: &Self) -> bool {
         Self { blocks: since.blocks, ..*self } == *since
     }
 
-    /// The same directory with the same rights, whatever came and went in it.
+    /// Reports whether it is the same directory with the same permissions, whatever came and went
+    /// in it.
     pub(super) fn is_same_place(&self, since: &Self) -> bool {
         let rights = |stat: &Self| (stat.dev, stat.ino, stat.mode, stat.uid, stat.gid);
         rights(self) == rights(since)
     }
 
-    /// Does it have holes?
+    /// Reports whether it has holes.
     pub(super) fn is_sparse(&self) -> bool {
         self.blocks.saturating_mul(512) < self.size
     }
 }
 
-/// A file, with the mount that it is seen through, if the kernel tells.
+/// A file, with the mount that it is seen through, if the kernel reports it.
 pub(super) struct Seen {
     pub(super) stat: Stat,
     pub(super) mount: Option<u64>,
     pub(super) is_mount_root: bool,
 }
 
-/// Looks at `name` in `dir`, following nothing; at `dir` itself if the name is empty.
+/// Stats `name` in `dir` without following links; `dir` itself if the name is empty.
 pub(super) fn look(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Seen, Errno> {
     let itself = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::empty() };
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | itself;
     let found = match statx(dir, name, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID) {
-        // Sandboxes that know no statx.
+        // Sandboxes that don't know statx.
         Err(Errno::NOSYS) => {
             return Ok(Seen { stat: from_stat(&statat(dir, name, flags)?), mount: None, is_mount_root: false });
         }
@@ -92,7 +95,7 @@ pub(super) fn look(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Seen, Errno> {
     Ok(Seen { stat, mount, is_mount_root: found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) })
 }
 
-/// Looks at what is open.
+/// Stats an open file.
 pub(super) fn look_at(fd: BorrowedFd<'_>) -> Result<Stat, Errno> {
     Ok(from_stat(&fstat(fd)?))
 }
@@ -118,7 +121,7 @@ fn time(secs: i64, nanos: u32) -> Time {
     Time { secs, nanos }
 }
 
-/// The same for setting it.
+/// Converts a time for setting it.
 pub(super) fn timespec(time: Time) -> rustix::fs::Timespec {
     rustix::fs::Timespec { tv_sec: time.secs, tv_nsec: time.nanos.into() }
 }

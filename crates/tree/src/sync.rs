@@ -1,4 +1,4 @@
-//! What makes a copy survive a power cut.
+//! Makes a copy survive a power cut.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use super::beneath::{Cursor, READABLE, Tree, open_beneath, split};
 use super::scan::{NodeKind, scan};
 use super::{Control, Ignore, Phase, TreeError};
 
-/// A file system that is about to be written to. It is opened before the first write: it tells of errors since then.
+/// A file system that is about to be written to. It is opened before the first write, because it
+/// reports errors since it was opened.
 #[derive(Debug)]
 pub struct Shore {
     fd: OwnedFd,
@@ -19,7 +20,7 @@ pub struct Shore {
 }
 
 impl Shore {
-    /// The file system of a directory.
+    /// Opens the file system of a directory.
     pub fn of(dir: &Path) -> Result<Self, TreeError> {
         let failed = |error| TreeError::Io { what: "open", path: dir.to_owned(), error };
         let tree = Tree::open(dir).map_err(failed)?;
@@ -27,7 +28,8 @@ impl Shore {
         Ok(Self { fd, path: dir.to_owned(), honours: tree.is_trusted() })
     }
 
-    /// Does one call make everything durable that was written? If not, every file and directory needs its own.
+    /// Reports whether one call makes everything durable that was written. If not, every file and
+    /// directory must be synced separately.
     pub fn syncs_all(&self) -> bool {
         self.honours
     }
@@ -64,7 +66,7 @@ pub fn sync(dir: &Path, control: &Control<'_>) -> Result<(), TreeError> {
     sync_name(dir)
 }
 
-/// Makes the name of something durable, which is in the directory above.
+/// Makes the name of `path` durable, which is stored in the parent directory.
 pub fn sync_name(path: &Path) -> Result<(), TreeError> {
     let above = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),

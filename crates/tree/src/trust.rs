@@ -1,4 +1,4 @@
-//! Which file systems keep the two promises that a snapshot needs.
+//! Decides which file systems keep the two promises that a snapshot needs.
 
 use std::path::Path;
 
@@ -10,9 +10,11 @@ const BTRFS: u64 = 0x9123_683E;
 const F2FS: u64 = 0xF2F5_2010;
 const OVERLAY: u64 = 0x794C_7630;
 
-/// Two promises in one: every change of a file moves its ctime (if its pages were written back before, even one through a memory
-/// map), and `syncfs` makes everything durable. tmpfs doesn't notice changes through maps; FUSE and network file systems have caches
-/// with rules of their own; a volatile overlay syncs nothing, so it write-protects no page either.
+/// Reports whether a file system keeps both promises. Every change of a file updates its ctime
+/// (even one through a memory map, if the pages were written back before), and `syncfs` makes
+/// everything durable. tmpfs doesn't notice changes through maps. FUSE and network file systems
+/// have caches with rules of their own. A volatile overlay syncs nothing, so it write-protects no
+/// page either.
 pub(super) fn keeps_promises(dir: &Path, magic: Option<u64>) -> bool {
     match magic {
         Some(EXT | XFS | BTRFS | F2FS) => true,

@@ -7,28 +7,28 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// What most files have fits; the rest is asked for once more.
+/// Bytes of the first buffer: enough for most files. If not, the call is repeated with more.
 const USUAL_BYTES: usize = 1 << 10;
-/// The kernel's own limit, for the list of names and for each value.
+/// The kernel's own limit in bytes, for the list of names and for each value.
 const BYTES_MAX: usize = 64 << 10;
 
 /// Names and values, by name.
 pub(super) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Attributes that the kernel keeps about a file for itself. A copy has its own, by the rules of where it is.
+/// Attributes that the kernel maintains itself. A copy has its own, by the rules of its location.
 const KERNELS_OWN: [&[u8]; 3] = [b"security.selinux", b"security.ima", b"security.evm"];
 
-/// Something that has attributes.
+/// A file system object that has attributes.
 #[derive(Clone, Copy)]
 pub(super) enum Owner<'a> {
     /// An open file or directory.
     Open(BorrowedFd<'a>),
-    /// A symbolic link in a directory, which can't be opened.
+    /// A symbolic link in a directory; it can't be opened.
     Link(BorrowedFd<'a>, &'a [u8]),
 }
 
 impl Owner<'_> {
-    /// A link is reached through its directory's descriptor: there is no call that takes a descriptor and a name.
+    /// Returns a path through the directory's descriptor: no call takes a descriptor and a name.
     fn path(dir: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
         [format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name].concat()
     }
@@ -59,10 +59,11 @@ impl Owner<'_> {
         fstatvfs(fd).is_ok_and(|found| found.f_bavail == 0)
     }
 
-    /// All attributes that a copy should have.
+    /// Reads all attributes that a copy should have.
     pub(super) fn read(self) -> Result<Xattrs, Errno> {
         let names = match filled(|buffer| self.list(buffer)) {
-            // Not every file system has them, and links are out of reach where /proc isn't mounted.
+            // Not every file system has attributes, and links are out of reach if /proc isn't
+            // mounted.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
             Err(Errno::NOENT) if matches!(self, Self::Link(..)) => return Ok(Vec::new()),
             done => done?,
@@ -71,7 +72,8 @@ impl Owner<'_> {
         for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty() && !KERNELS_OWN.contains(name)) {
             match filled(|buffer| self.get(name, buffer)) {
                 Ok(value) => xattrs.push((name.to_vec(), value)),
-                // Removed meanwhile, which moves the ctime; or listed and not for us.
+                // Removed in the meantime, which updates the ctime; or listed, but not readable for
+                // us.
                 Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {}
                 Err(error) => return Err(error),
             }
@@ -80,14 +82,14 @@ impl Owner<'_> {
         Ok(xattrs)
     }
 
-    /// Sets them and tells which ones can't be.
+    /// Sets the attributes and returns the names of those that can't be set.
     pub(super) fn write(self, xattrs: &Xattrs) -> Result<Vec<Vec<u8>>, Errno> {
         let mut lost = Vec::new();
         for (name, value) in xattrs {
             match self.set(name, value) {
                 Ok(()) => {}
                 Err(error @ (Errno::DQUOT | Errno::IO)) => return Err(error),
-                // ext4 says so of a value that is too large for it, too.
+                // ext4 also reports this for a value that is too large for it.
                 Err(error @ Errno::NOSPC) if self.is_full() => return Err(error),
                 Err(_) => lost.push(name.clone()),
             }
@@ -96,7 +98,8 @@ impl Owner<'_> {
     }
 }
 
-/// A new directory may have inherited lists from the one above; its copy-to-be has only those of its source.
+/// Removes access control lists that a new directory may have inherited from its parent; a copy has
+/// only those of its source.
 pub(super) fn strip_inherited(dir: BorrowedFd<'_>) {
     for name in ["system.posix_acl_default", "system.posix_acl_access"] {
         let _ = fremovexattr(dir, name);

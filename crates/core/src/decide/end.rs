@@ -1,4 +1,4 @@
-//! Keeping and ending a hold: a guard's renewal and release, `unlock`, and tidying.
+//! Keeping and ending a hold: a guard's renewal and release, `unlock`, and pruning.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -38,7 +38,7 @@ pub(super) fn release(grip: &HoldKey, facts: Facts<'_>) -> Decision {
     commit(next, Cause::Release(PartKind::Process))
 }
 
-/// The stored hold, if it is the one in the caller's hand.
+/// Returns the stored hold, if it is the caller's.
 fn gripped<'a>(grip: &HoldKey, facts: &Facts<'a>) -> Result<&'a Hold, Denial> {
     match facts.slot {
         Slot::Held(hold) if hold.lock_id == grip.lock_id && hold.token == grip.token && hold.pulse == grip.pulse => {
@@ -49,7 +49,8 @@ fn gripped<'a>(grip: &HoldKey, facts: &Facts<'a>) -> Result<&'a Hold, Denial> {
     }
 }
 
-/// Gives one's own live hold a new end. One that is over stays over: somebody may have acted on that.
+/// Gives the caller's own live hold a new end. A hold that has ended stays ended: another process
+/// may have acted on that.
 pub(super) fn extend(ttl_sec: u64, token: Option<u64>, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
     if let Some(denial) = misses(&Condition { lock_id: None, token }, &facts) {
         return Decision::Deny(denial);
@@ -108,7 +109,7 @@ pub(super) fn unlock_for(owner: &str, facts: Facts<'_>, me: &Identity) -> Decisi
     match facts.slot {
         Slot::Held(hold) if hold.owner != owner => Decision::Deny(Denial::NotYours(Box::new(facts.holder(hold)))),
         Slot::Held(hold) => match end_owned(hold, facts) {
-            // Ending somebody else's hold is a break, and is remembered as one.
+            // Ending another owner's hold is a break, and is recorded as one.
             Decision::Commit { next, token, broken, .. } if owner != me.owner => {
                 Decision::Commit { next, token, cause: Cause::ForceBreak, broken }
             }
@@ -118,7 +119,7 @@ pub(super) fn unlock_for(owner: &str, facts: Facts<'_>, me: &Identity) -> Decisi
     }
 }
 
-/// Ends what an unlock may end: the owner part, or a hold that no guard is behind.
+/// Ends what an unlock may end: the owner part, or a hold without a guard behind it.
 fn end_owned(hold: &Hold, facts: Facts<'_>) -> Decision {
     let process_lives = facts.lives(PartKind::Process);
     if facts.lives(PartKind::Owner) && process_lives {
@@ -127,25 +128,27 @@ fn end_owned(hold: &Hold, facts: Facts<'_>) -> Decision {
         settle(&mut next, process, None, facts.now);
         return commit(Some(next), Cause::Release(PartKind::Owner));
     }
-    // A guard is known by its pulse. A bound process has none: its owner may end it. So may the owner of another program's record,
-    // unless its process is seen to run: that is a guard.
+    // A guard is recognized by its pulse. A bound process has none: its owner may end the hold. So
+    // may the owner of another program's record, unless its process is seen to run: that is a
+    // guard.
     let is_guard = hold.pulse.is_some() || (hold.has_foreign_process() && facts.is_seen_to_run());
     if process_lives && is_guard {
         return Decision::Deny(Denial::Guarded(Box::new(facts.holder(hold))));
     }
-    // What ends is the part that lives; of a hold that is over, the one that unlock is for.
+    // The part that ends is the live one; if the hold has ended, it is the part that unlock is for.
     let part = if process_lives || !hold.has(PartKind::Owner) { PartKind::Process } else { PartKind::Owner };
     commit(None, Cause::Release(part))
 }
 
-/// Expired holds are tidied away, except one whose process still runs: it may be about to renew, and nobody asked for its name.
+/// Removes an expired hold, unless its process still runs: it may be about to renew, and nobody
+/// asked for its name.
 pub(super) fn prune(facts: Facts<'_>) -> Decision {
     let hold = match facts.slot {
         Slot::Free => return Decision::Deny(Denial::Missing),
         Slot::Held(hold) => hold,
         _ => return Decision::Deny(Denial::Kept),
     };
-    // The pid beside an owner part is that of a `lock` command, whoever has it now.
+    // The pid beside an owner part was that of a `lock` command; another process may have it now.
     let runs = hold.has(PartKind::Process) && facts.is_seen_to_run();
     if facts.holder(hold).staleness() == Some(Staleness::Expired) && !runs {
         commit(None, Cause::Prune)
@@ -154,14 +157,14 @@ pub(super) fn prune(facts: Facts<'_>) -> Decision {
     }
 }
 
-/// Is the stored hold another one than the condition names?
+/// Returns a denial if the stored hold isn't the one that the condition names.
 fn misses(condition: &Condition, facts: &Facts<'_>) -> Option<Denial> {
     if condition.lock_id.is_none() && condition.token.is_none() {
         return None;
     }
     let hold = match facts.slot {
         Slot::Held(hold) => hold,
-        // What can't be read as a hold can't be the one that was meant.
+        // A record that can't be read as a hold can't be the one that was meant.
         Slot::Free => return Some(Denial::Missing),
         Slot::Corrupt(why) => return Some(Denial::Corrupt { why: why.to_string() }),
         Slot::BeingWritten => return Some(Denial::BeingWritten),

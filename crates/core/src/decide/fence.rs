@@ -1,4 +1,4 @@
-//! Is a token still the one to act under?
+//! The check whether a token is still valid.
 
 use alloc::boxed::Box;
 
@@ -6,8 +6,8 @@ use super::{Decision, Facts, Presented, Slot};
 use crate::denial::Denial;
 use crate::hold::{Fence, Hold};
 
-/// Yes, while the hold that it names lives. A hold that is over can be anybody's next, so its token is no good either, although nobody
-/// may have taken it yet.
+/// Allows the token while the hold that it names lives. If the hold has ended, any caller can
+/// acquire the name next, so the token is invalid even if nobody has done so yet.
 pub(super) fn check(presented: &Presented, facts: Facts<'_>) -> Decision {
     let named = presented.token;
     let current = match facts.slot {
@@ -28,7 +28,8 @@ pub(super) fn check(presented: &Presented, facts: Facts<'_>) -> Decision {
     Decision::Deny(Denial::StaleToken { named, current })
 }
 
-/// A lock id that is empty identifies nothing, whatever the record has.
+/// Reports whether the token was issued for `hold`. An empty lock id identifies nothing, whatever
+/// the record has.
 fn is_issued_for(presented: &Presented, hold: &Hold) -> bool {
     presented.lock_id.as_ref().is_none_or(|lock_id| !lock_id.is_empty() && *lock_id == hold.lock_id)
 }

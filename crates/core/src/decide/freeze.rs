@@ -1,5 +1,6 @@
-//! Freezing a name, so that nothing new is granted under it, and ending that. The slot is that of the freeze, which is kept like a hold
-//! with an owner part: it outlives its command and the machine, and ends by its lease or by `unfreeze`.
+//! Freezing a name, so that nothing new is granted under it, and unfreezing it. The slot is that of
+//! the freeze, which is stored like a hold with an owner part: it outlives its command and a
+//! restart of the machine, and ends by its lease or by `unfreeze`.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -10,7 +11,7 @@ use crate::denial::{Denial, Staleness};
 use crate::hold::{Hold, Identity, PartKind};
 
 pub(super) fn freeze(terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision {
-    // One that an old program keeps among the locks.
+    // A freeze that an old program keeps among the locks.
     if let Some(Freeze::Known(other)) = facts.frozen
         && other.hold.owner != me.owner
     {
@@ -22,16 +23,17 @@ pub(super) fn freeze(terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision
         Slot::Held(hold) if hold.owner == me.owner => return extend(hold, terms, facts, me),
         Slot::Held(hold) => return frozen(Freeze::Known(&facts.holder(hold))),
         Slot::Newer(version) => return Decision::Deny(Denial::Newer { version }),
-        // Who froze it meant it, for how long nobody can tell.
+        // The name was frozen on purpose; for how long is unknown.
         Slot::Corrupt(_) | Slot::BeingWritten => return frozen(Freeze::Unreadable),
     };
     let next = Some(Box::new(owner_hold(terms, &facts, me)));
     Decision::Commit { next, token: Token::Keep, cause: Cause::Freeze, broken }
 }
 
-/// The owner's freeze gets a new end, counted from now.
+/// Gives the owner's freeze a new end, counted from now.
 fn extend(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identity) -> Decision {
-    // A record that was put there by hand may be a lock's: what belongs to a hold isn't carried on.
+    // A record that was put there by hand may be a lock's: the members of a hold aren't carried
+    // over.
     let mut next = Hold { token: None, pulse: None, ..hold.clone() };
     sign(&mut next, me);
     if next.lock_id.is_empty() {
@@ -49,7 +51,7 @@ pub(super) fn unfreeze(force: bool, facts: Facts<'_>, me: &Identity) -> Decision
         Slot::Free => Decision::Deny(Denial::Missing),
         Slot::Held(hold) if hold.owner == me.owner => commit(None, Cause::Unfreeze),
         _ if force => commit(None, Cause::ForceUnfreeze),
-        // Somebody else's that is over freezes nothing.
+        // An expired freeze of another owner freezes nothing.
         Slot::Held(_) if facts.elapsed.is_expired() => Decision::Deny(Denial::Missing),
         Slot::Held(hold) => Decision::Deny(Denial::NotYours(Box::new(facts.holder(hold)))),
         Slot::Corrupt(why) => Decision::Deny(Denial::Corrupt { why: why.to_string() }),

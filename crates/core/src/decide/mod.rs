@@ -1,8 +1,8 @@
-//! The one decision: what is stored, what is asked, what it should become.
+//! The one decision: from what is stored and what is requested to what is stored next.
 //!
-//! [`decide`] is pure. The shell gathers [`Facts`], asks, and swaps the answer in only if nobody was faster; otherwise it starts over.
-//! Nothing above it invents an outcome and nothing below it makes one. A [`Cause`] is also the audit event; a [`Denial`] is also what
-//! `why`, the JSON and the exit code are made of.
+//! [`decide`] is pure. The shell gathers [`Facts`], calls it, and stores the result only if nobody
+//! was faster; otherwise it starts over. No code above or below it decides an outcome. A [`Cause`]
+//! is also the audit event; `why`, the JSON and the exit code are derived from a [`Denial`].
 
 mod end;
 mod fence;
@@ -18,16 +18,16 @@ use crate::liveness::Liveness;
 use crate::pulse::ProcessRef;
 use crate::time::{Elapsed, Moment};
 
-/// What is stored under a name.
+/// The content that is stored under a name.
 #[derive(Debug, Clone, Copy)]
 pub enum Slot<'a> {
     /// Nothing.
     Free,
     /// A hold, live or not.
     Held(&'a Hold),
-    /// A regular file that was read in full and is no record; the text says why.
+    /// A regular file that was read in full and is not a valid record; the text says why.
     Corrupt(&'a str),
-    /// An empty file so young that somebody else may be writing it.
+    /// An empty file so recent that another process may be writing it.
     BeingWritten,
     /// A record of a later version.
     Newer(i64),
@@ -36,104 +36,106 @@ pub enum Slot<'a> {
 /// A freeze over a name.
 #[derive(Debug, Clone, Copy)]
 pub enum Freeze<'a> {
-    /// One that was read and hasn't ended.
+    /// A freeze that was read and hasn't ended.
     Known(&'a Holder),
-    /// One that can't be read: it counts.
+    /// An unreadable freeze: it still counts.
     Unreadable,
 }
 
-/// Who else is in line.
+/// The queue, as far as a decision needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Line {
-    /// Waiters before the caller that are neither dead nor passed over.
+    /// Waiters ahead of the caller that are neither dead nor skipped.
     pub ahead: usize,
 }
 
-/// What the shell learnt before it asked.
+/// The facts that the shell gathered before the decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// What is stored.
+    /// The stored content.
     pub slot: Slot<'a>,
-    /// What is known about the stored hold's process.
+    /// The liveness of the stored hold's process.
     pub liveness: Liveness,
-    /// How its leases stand.
+    /// The state of its leases.
     pub elapsed: Elapsed,
     /// A freeze over this name.
     pub frozen: Option<Freeze<'a>>,
-    /// Who is ahead.
+    /// The waiters ahead.
     pub line: Line,
     /// The identity that a new hold would get.
     pub fresh_id: &'a LockId,
-    /// Now.
+    /// The current time.
     pub now: Moment,
 }
 
-/// What a new or refreshed part is asked to be.
+/// The requested terms of a new or refreshed part.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {
-    /// Its lease in whole seconds; `None` and 0 have no end.
+    /// Its lease in whole seconds; with `None` or 0 it never expires.
     pub ttl_sec: Option<u64>,
-    /// Why, in the caller's words.
+    /// The reason, in the caller's words.
     pub reason: Option<String>,
 }
 
-/// Proof of being the process of a certain hold: all of it must match what is stored.
+/// Proof that the caller is the process of a certain hold: every field must match what is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldKey {
-    /// The hold.
+    /// The identity of the hold.
     pub lock_id: LockId,
     /// Its token.
     pub token: Option<Fence>,
-    /// The process part's pulse. Lock id and token stay when another guard of the same owner takes the place of one whose lease
-    /// is over; the pulse doesn't.
+    /// The process part's pulse. Lock id and token stay the same when another guard of the same
+    /// owner replaces one whose lease has expired; the pulse doesn't.
     pub pulse: Option<PulseRef>,
 }
 
-/// A process that holds: a guard with its pulse, or the process of `lock --bind`, which has none.
+/// The process of a hold: a guard with its pulse, or the process of `lock --bind`, which has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessHolder {
     /// The process that must live.
     pub process: ProcessRef,
-    /// A guard has a pulse, which the store fills in; a bound process has none.
+    /// True for a guard, whose pulse the store fills in; a bound process has none.
     pub has_pulse: bool,
-    /// The hold of this name that the caller says it runs inside of.
+    /// The hold of this name inside which the caller claims to run.
     pub inside: Option<InheritedHold>,
 }
 
-/// What a guarded command knows of the hold that it runs under. Lock id and token must be the stored ones: the owner part of a hold can
-/// keep its lock id alive when the guard has long been overtaken.
+/// The hold under which a guarded command runs, as far as the command knows it. Lock id and token
+/// must be the stored ones: the owner part of a hold can keep its lock id alive long after the
+/// guard was superseded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InheritedHold {
-    /// The hold.
+    /// The identity of the hold.
     pub lock_id: LockId,
     /// Its token.
     pub token: Option<Fence>,
-    /// The number of its guard's pulse. An owner part keeps lock id and token when one guard has ended and the next one joins.
+    /// The number of its guard's pulse. An owner part keeps lock id and token when one guard has
+    /// ended and the next one joins.
     pub pulse: Option<u64>,
 }
 
-/// How an unlock is meant.
+/// The mode of an unlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breaking {
-    /// One's own only.
+    /// Only the caller's own hold.
     No,
-    /// Only if every part is over.
+    /// Only if every part has ended.
     Stale,
-    /// Whatever it is.
+    /// Whatever is stored.
     Force,
 }
 
 /// The hold that a conditional unlock is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Condition {
-    /// Its lock id must be this.
+    /// The required lock id.
     pub lock_id: Option<LockId>,
-    /// Its token must be this.
+    /// The required token.
     pub token: Option<u64>,
 }
 
-/// A token that the caller wants to act under. Every root counts from 1, so the number alone doesn't
-/// tell a hold from one of another root.
+/// A token under which the caller wants to act. Every root counts from 1, so the number alone
+/// doesn't distinguish a hold from one of another root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presented {
     /// The number.
@@ -148,29 +150,30 @@ impl From<u64> for Presented {
     }
 }
 
-/// What is asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Intent {
     /// `lokt lock`: an owner part.
     Lock(Terms),
-    /// `lokt lease steal`: an owner part in place of a hold that is over, whoever's it was. What is free isn't taken over.
+    /// `lokt lease steal`: an owner part that replaces an ended hold of any owner. A free name
+    /// isn't taken over.
     TakeOver(Terms),
     /// `lokt guard`, `lokt lock --bind`: a process part.
     Guard(Terms, ProcessHolder),
     /// A guard's renewal.
     Renew(HoldKey),
-    /// A guard's end.
+    /// A guard's release.
     Release(HoldKey),
-    /// `lokt claim extend`: one's own live hold gets a new end, counted from now.
+    /// `lokt claim extend`: the caller's own live hold gets a new end, counted from now.
     Extend {
         /// Its new lease in whole seconds.
         ttl_sec: u64,
-        /// Only if its token is this.
+        /// The required token, if any.
         token: Option<u64>,
     },
     /// `lokt unlock`.
     Unlock(Breaking, Condition),
-    /// `lokt unlock --owner O`: ends O's hold, with the caller's authority already checked.
+    /// `lokt unlock --owner O`: ends O's hold. The caller's authority has already been checked.
     UnlockFor(String),
     /// `lokt status --prune-expired`.
     Prune,
@@ -178,29 +181,29 @@ pub enum Intent {
     Freeze(Terms),
     /// `lokt unfreeze`: the slot is that of the freeze.
     Unfreeze {
-        /// Whosever it is, and whatever.
+        /// Even if it belongs to another owner or is unreadable.
         force: bool,
     },
-    /// `lokt fence check`, `lokt publish`: is this token still the one to act under?
+    /// `lokt fence check`, `lokt publish`: whether this token is still valid.
     Check(Presented),
 }
 
-/// What happened; also the audit event.
+/// The cause of a change; also the audit event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A new hold.
     Acquire,
     /// A hold was refreshed, renewed or got a second part.
     Renew,
-    /// A part ended as its owner wished.
+    /// A part was released as its owner wished.
     Release(PartKind),
     /// Removed by `--force`.
     ForceBreak,
     /// Removed by `--break-stale`.
     StaleBreak,
-    /// Something that was no record was removed.
+    /// An invalid record was removed.
     CorruptBreak,
-    /// An expired hold was tidied away.
+    /// An expired hold was pruned.
     Prune,
     /// A name was frozen, or its freeze got a new end.
     Freeze,
@@ -210,19 +213,19 @@ pub enum Cause {
     ForceUnfreeze,
 }
 
-/// What had to be broken before a new hold could be.
+/// The obstacle that had to be broken before a new hold could be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// A hold that no longer counted.
     Stale(Staleness),
-    /// Something that was no record.
+    /// An invalid record.
     Corrupt,
 }
 
 /// The token of a hold that is to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token {
-    /// The hold keeps what it has; a freeze has none.
+    /// The hold keeps the token that it has; a freeze has none.
     Keep,
     /// The hold gets a new token. It has none until the store fills it in.
     Draw,
@@ -231,20 +234,22 @@ pub enum Token {
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Store this (`None`: store nothing), if what is stored is still what was judged.
+    /// Store this (`None`: store nothing), if what is stored is still what the decision was based
+    /// on.
     Commit {
-        /// The hold to store. Its name, a drawn token and the pulse of a guard are for the store to fill in.
+        /// The hold to store. The store fills in its name, a drawn token and the pulse of a guard.
         next: Option<Box<Hold>>,
-        /// Which token it gets.
+        /// The token of that hold.
         token: Token,
-        /// What that means.
+        /// The cause of the change.
         cause: Cause,
-        /// What it breaks first.
+        /// The obstacle that it breaks first.
         broken: Option<Broken>,
     },
-    /// The caller is inside this hold already, or acts under its token: go on, change nothing.
+    /// The caller is already inside this hold, or acts under its token: continue, and change
+    /// nothing.
     Inside,
-    /// No.
+    /// The request is refused.
     Deny(Denial),
 }
 
@@ -268,39 +273,42 @@ impl Decision {
     }
 }
 
-/// What the same owner's `lock` does about a hold of its own.
+/// The effect of `lock` on a hold of the same owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// It is refused like anybody's while that hold lives, and gets a new one when it is over.
+    /// While that hold lives, `lock` is refused as for any owner; once it has ended, `lock` gets a
+    /// new one.
     Never,
-    /// A live one gets a new end.
+    /// A live hold gets a new end.
     Refreshes,
-    /// So it does, and a stale one lives again under the same lock id.
+    /// Like `Refreshes`, and a stale hold lives again under the same lock id.
     Revives,
 }
 
-/// Policy of a protocol: named locks here; claims and worktree leases bring their own.
+/// The policy of a protocol: named locks here; claims and worktree leases have their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// What the same owner's `lock` does about a hold of its own.
+    /// The effect of `lock` on a hold of the same owner.
     pub again: Again,
-    /// Does what was stored survive a power cut, and what was ended stay ended? Then a hold of another boot keeps its token: nobody can
-    /// have overtaken it unseen.
+    /// True if stored records survive a power cut and removed ones stay removed. Then a hold of
+    /// another boot keeps its token: nobody can have superseded it unseen.
     pub durable: bool,
-    /// May an owner end a hold of its own that is over? Where somebody must be told that its work came too late, it may not.
+    /// True if an owner may still unlock its own hold after it has ended. It may not where a holder
+    /// must learn that its work came too late.
     pub ends_late: bool,
 }
 
 impl Policy {
     /// Named locks.
     pub const NAMED: Self = Self { again: Again::Revives, durable: false, ends_late: true };
-    /// Claims on the nodes of a ledger, whose events are synced before anybody hears of them and are never removed.
+    /// Claims on the tasks of a ledger, whose events are synced before any process learns of them
+    /// and are never removed.
     pub const CLAIMS: Self = Self { again: Again::Refreshes, durable: true, ends_late: false };
-    /// Worktree leases, whose chain is synced before anybody hears of it and is never taken back.
+    /// Worktree leases, whose chain is synced before any process learns of it and is never undone.
     pub const LEASES: Self = Self { again: Again::Never, durable: true, ends_late: true };
 }
 
-/// Decides. See the table in `docs/protocol.md`, which this is.
+/// Decides, according to the table in `docs/protocol.md`.
 pub fn decide(intent: &Intent, facts: Facts<'_>, me: &Identity, policy: &Policy) -> Decision {
     match intent {
         Intent::Lock(terms) => take::lock(terms, facts, me, *policy),
@@ -324,7 +332,7 @@ impl Facts<'_> {
         Holder { hold: hold.clone(), liveness: self.liveness, elapsed: self.elapsed }
     }
 
-    /// Is the stored hold's process, or its command, seen to run?
+    /// Reports whether the stored hold's process, or its command, is seen to run.
     fn is_seen_to_run(&self) -> bool {
         matches!(self.liveness, Liveness::Alive | Liveness::Orphan)
     }

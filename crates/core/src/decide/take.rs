@@ -1,4 +1,4 @@
-//! Getting a hold: `lock`, `steal` and `guard`.
+//! Acquiring a hold: `lock`, `steal` and `guard`.
 
 use alloc::boxed::Box;
 
@@ -23,8 +23,9 @@ pub(super) fn lock(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Polic
     refresh(hold, terms, facts, me, policy)
 }
 
-/// A live hold of one's own gets a new end, whatever the line or a freeze says. A running guard stays what it is, and so does another
-/// program's that is seen to run: its heartbeat goes on only while the record has its pid.
+/// Gives the caller's own live hold a new end, regardless of the queue and of freezes. A running
+/// guard stays unchanged. So does another program's process that is seen to run: its heartbeat
+/// continues only while the record has its pid.
 pub(super) fn refresh(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
     let guard_stays = facts.lives(PartKind::Process) && (!hold.is_foreign() || facts.is_seen_to_run());
     let mut next = hold.clone();
@@ -38,7 +39,7 @@ pub(super) fn refresh(hold: &Hold, terms: &Terms, facts: Facts<'_>, me: &Identit
     goes_on(hold, next, terms, facts, me, policy)
 }
 
-/// A new hold in place of one that is over, and of nothing else.
+/// Stores a new hold in place of one that has ended; for a free name it is refused.
 pub(super) fn take_over(terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
     if matches!(facts.slot, Slot::Free) {
         return Decision::Deny(Denial::Missing);
@@ -58,8 +59,8 @@ pub(super) fn guard(
     };
     let process_lives = facts.lives(PartKind::Process);
     let owner_lives = facts.lives(PartKind::Owner);
-    // A guard that lives may still renew a lease that is over. What outlived a hold that is gone has no inside to be in: it would run
-    // beside whoever takes the name next.
+    // A live guard may still renew an expired lease. A process that outlived a hold that is gone
+    // can't be inside it: it would run beside the next holder of the name.
     let is_over = !process_lives && !owner_lives && (facts.liveness == Liveness::Gone || !hold.has(PartKind::Process));
     let is_pulse = |inherited_hold: &InheritedHold| {
         inherited_hold.pulse.is_some() && inherited_hold.pulse == hold.pulse.map(|pulse| pulse.number)
@@ -80,7 +81,8 @@ pub(super) fn guard(
     if hold.owner != me.owner || (process_lives && !is_same_binding(hold, bearer, &facts, me)) {
         return held(&facts, hold);
     }
-    // A freeze stops new commands, also under one's own lock. Renewing a binding starts none.
+    // A freeze stops new commands, even under the caller's own lock. Renewing a binding starts
+    // none.
     if let (Some(freeze), false) = (facts.frozen, process_lives) {
         return frozen(freeze);
     }
@@ -93,12 +95,12 @@ pub(super) fn guard(
     goes_on(hold, next, terms, facts, me, policy)
 }
 
-/// `hold` goes on as `next`, whose parts and process are settled: the same hold, since the same time, and the same token if nobody can
-/// have overtaken it.
+/// Continues `hold` as `next`, whose parts and process are settled: the same hold, since the same
+/// time, and with the same token if nobody can have superseded it.
 fn goes_on(hold: &Hold, mut next: Hold, terms: &Terms, facts: Facts<'_>, me: &Identity, policy: Policy) -> Decision {
     next.token = hold.token.filter(|_| !is_overtaken(hold, &facts, me, policy));
     let token = if next.token.is_some() { Token::Keep } else { Token::Draw };
-    // A hold of an old program may lack what tells it from others.
+    // A hold of an old program may have no lock id.
     if next.lock_id.is_empty() {
         next.lock_id.clone_from(facts.fresh_id);
     }
@@ -107,19 +109,22 @@ fn goes_on(hold: &Hold, mut next: Hold, terms: &Terms, facts: Facts<'_>, me: &Id
     Decision::Commit { next: Some(Box::new(next)), token, cause: Cause::Renew, broken: None }
 }
 
-/// May somebody have acted on the end of this hold, although it lives? Then it goes on under a new token.
+/// Reports whether another process may have acted on the end of this hold, although it lives. Then
+/// it continues under a new token.
 ///
-/// * A process part whose lease ran out while its process stood still: that process still has the token, and must be told from
-///   the next one to join.
-/// * A record of another boot with no process behind it: it may have been removed before a power cut brought it back, and a greater
-///   token may have been given in between. Not where the policy says that nothing comes back.
+/// * A process part whose lease expired while its process was suspended: that process still has the
+///   token, and must be distinguished from the next one to join.
+/// * A record of another boot with no process behind it: it may have been removed before a power
+///   cut restored it, and a greater token may have been issued in between. This doesn't apply where
+///   the policy says that nothing comes back.
 fn is_overtaken(hold: &Hold, facts: &Facts<'_>, me: &Identity, policy: Policy) -> bool {
     let process_lives = facts.lives(PartKind::Process);
     let stands_still = hold.has(PartKind::Process) && facts.liveness != Liveness::Gone;
     !process_lives && (stands_still || (!policy.durable && hold.boot_id != me.boot_id))
 }
 
-/// `lock --bind` again for the same process: a refresh. A guard never is the same: two terminals of one user exclude each other.
+/// Reports whether this is `lock --bind` again for the same process: a refresh. A guard is never
+/// the same: two terminals of one user exclude each other.
 fn is_same_binding(hold: &Hold, bearer: &ProcessHolder, facts: &Facts<'_>, me: &Identity) -> bool {
     hold.pulse.is_none()
         && !bearer.has_pulse
@@ -132,8 +137,9 @@ fn is_same_binding(hold: &Hold, bearer: &ProcessHolder, facts: &Facts<'_>, me: &
         && hold.pid_start == bearer.process.start
 }
 
-/// A new hold, if nothing but a stale one is in the way. `revived` is one's own stale hold: it keeps its lock id and gets a new token,
-/// because a token names one life of a hold, and somebody may have acted on its end.
+/// Grants a new hold, if nothing but a stale one is in the way. `revived` is the caller's own stale
+/// hold: it keeps its lock id and gets a new token, because a token names one life of a hold, and
+/// another process may have acted on its end.
 fn grant(facts: Facts<'_>, revived: Option<&Hold>, make: impl Fn(&Facts<'_>) -> Hold) -> Decision {
     let broken = match facts.slot {
         Slot::BeingWritten => return Decision::Deny(Denial::BeingWritten),
@@ -186,7 +192,7 @@ fn process_hold(terms: &Terms, bearer: &ProcessHolder, facts: &Facts<'_>, me: &I
 
 fn new_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
     let mut hold = Hold {
-        // The shell knows the name; a decision is the same for all of them.
+        // The shell fills in the name; a decision is the same for all names.
         lock_id: facts.fresh_id.clone(),
         owner: me.owner.clone(),
         held_since: Some(facts.now.wall),
@@ -197,7 +203,7 @@ fn new_hold(terms: &Terms, facts: &Facts<'_>, me: &Identity) -> Hold {
     hold
 }
 
-/// Puts the caller's name on a hold, and the machine on which that name means something.
+/// Records the caller's process in a hold, and the machine on which that process is known.
 pub(super) fn sign(hold: &mut Hold, me: &Identity) {
     hold.host.clone_from(&me.host);
     hold.pid = me.pid;
@@ -208,21 +214,21 @@ pub(super) fn sign(hold: &mut Hold, me: &Identity) {
     hold.fs = me.fs;
 }
 
-/// Makes `bearer` the process of a hold. The pulse of the process before it ends here.
+/// Makes `bearer` the process of a hold. The pulse of the previous process ends here.
 fn bear(hold: &mut Hold, bearer: &ProcessHolder) {
     hold.pid = bearer.process.pid;
     hold.pid_start = bearer.process.start;
     hold.pulse = None;
 }
 
-/// A part that is to be stored, and how its lease stands at this write.
+/// A part to store, and the state of its lease at this write.
 pub(super) struct Timed {
     part: Part,
     lease: Lease,
 }
 
-/// A part of `next` that begins now. Its clock reading is kept only if the record says that it is of this boot: the record's boot is
-/// that of the process it names, which may run on another machine.
+/// A part of `next` that begins now. Its clock reading is kept only if the record is of this boot:
+/// the record's boot is that of the process it names, which may run on another machine.
 pub(super) fn new_part(kind: PartKind, ttl_sec: Option<u64>, now: Moment, me: &Identity, next: &Hold) -> Timed {
     let clock_ms = match kind {
         PartKind::Process => now.monotonic_ms,
@@ -231,7 +237,7 @@ pub(super) fn new_part(kind: PartKind, ttl_sec: Option<u64>, now: Moment, me: &I
     begun(lease_of(ttl_sec), same_clocks(next, me).then_some(clock_ms), now)
 }
 
-/// A part that begins now. By the wall clock it ends at the end of time at the latest.
+/// A part that begins now. By the wall clock it ends at the last representable time at the latest.
 fn begun(ttl_sec: Option<u64>, clock_ms: Option<u64>, now: Moment) -> Timed {
     let lease = match (ttl_sec, clock_ms) {
         (None, _) => Lease::Endless,
@@ -241,8 +247,8 @@ fn begun(ttl_sec: Option<u64>, clock_ms: Option<u64>, now: Moment) -> Timed {
     Timed { part: Part { since: now.wall, ttl_sec, clock_ms }, lease }
 }
 
-/// The part of `hold` that a writer doesn't change, as it must stand in `next`. What is of another boot than `next` says, or was
-/// edited, is carried on by the wall clock.
+/// Returns the part of `hold` that a writer doesn't change, as it must be in `next`. A part that is
+/// of another boot than `next`, or was edited, continues by the wall clock.
 pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold) -> Option<Timed> {
     let lease = facts.elapsed.part(kind);
     let Some(parts) = hold.parts.as_ref() else {
@@ -259,7 +265,7 @@ pub(super) fn carried(hold: &Hold, kind: PartKind, facts: Facts<'_>, next: &Hold
     Some(Timed { part: Part { clock_ms, ..part.clone() }, lease })
 }
 
-/// The process part that a record without parts is.
+/// The process part that a record without parts represents.
 fn foreign_part(hold: &Hold, lease: Lease, now: Moment) -> Timed {
     let stated = hold.acquired.zip(u64::try_from(hold.ttl_sec).ok().and_then(|ttl_sec| lease_of(Some(ttl_sec))));
     match (left_sec(lease), stated) {
@@ -274,7 +280,7 @@ fn foreign_part(hold: &Hold, lease: Lease, now: Moment) -> Timed {
     }
 }
 
-/// What is left of a lease in whole seconds, at least one: zero would read as no end.
+/// Returns the rest of a lease in whole seconds, at least one: zero would mean no end.
 fn left_sec(lease: Lease) -> Option<u64> {
     match lease {
         Lease::Left(ms) => Some(ms.div_ceil(1000).max(1)),
@@ -282,8 +288,9 @@ fn left_sec(lease: Lease) -> Option<u64> {
     }
 }
 
-/// Gives a hold its parts, and makes the top level say what they say: our version, this write's time, and the end of whichever
-/// part ends last. A reader that knows nothing of parts sees one hold with the right end.
+/// Gives a hold its parts, and makes the top level agree with them: our version, the time of this
+/// write, and the end of the part that ends last. A reader that doesn't know parts sees one hold
+/// with the right end.
 pub(super) fn settle(hold: &mut Hold, process: Option<Timed>, owner: Option<Timed>, now: Moment) {
     let lease = |timed: &Option<Timed>| timed.as_ref().map_or(Lease::Absent, |timed| timed.lease);
     let left_ms = Elapsed { process: lease(&process), owner: lease(&owner) }.left_ms();
@@ -308,8 +315,9 @@ pub(super) fn settle(hold: &mut Hold, process: Option<Timed>, owner: Option<Time
     }
 }
 
-/// The lease that another program's heartbeat renews. It counts its next end from the `ttl_sec` of the file, which must not shrink with
-/// what is left of it: the next heartbeat would come too late.
+/// The lease that another program's heartbeat renews. That program counts its next end from the
+/// `ttl_sec` of the file, which must not shrink to the rest of the lease: the next heartbeat would
+/// come too late.
 fn heartbeat_sec(hold: &Hold) -> u64 {
     let process = hold.parts.as_ref().and_then(|parts| parts.process.as_ref());
     process.filter(|_| hold.has_foreign_process()).and_then(|part| part.ttl_sec).unwrap_or(0)

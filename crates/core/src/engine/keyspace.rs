@@ -1,4 +1,4 @@
-//! An engine in memory: keys, revisions and sessions, without requests under way and without time.
+//! An engine in memory: keys, revisions and sessions, without requests in flight and without time.
 //!
 //! Changes are applied one after the other. A session ends when the caller says so: nothing here
 //! reads a clock.
@@ -42,12 +42,12 @@ impl Keyspace {
         self.at
     }
 
-    /// The present reign.
+    /// The current term.
     pub fn term(&self) -> Term {
         self.term
     }
 
-    /// Another server takes charge.
+    /// Makes another server the leader.
     pub fn elect(&mut self) {
         self.term.0 += 1;
     }
@@ -57,7 +57,7 @@ impl Keyspace {
         self.sessions.insert(session);
     }
 
-    /// Does this session exist?
+    /// Reports whether this session exists.
     pub fn has_session(&self, session: SessionId) -> bool {
         self.sessions.contains(&session)
     }
@@ -67,7 +67,7 @@ impl Keyspace {
         self.sessions.iter().copied()
     }
 
-    /// Ends a session, and deletes its keys in one revision. False if there is none.
+    /// Ends a session, and deletes its keys in one revision. Returns false if it doesn't exist.
     pub fn end(&mut self, session: SessionId) -> bool {
         let existed = self.sessions.remove(&session);
         let keys = self.entries.len();
@@ -83,7 +83,7 @@ impl Keyspace {
         self.entries.get(key).map(|entry| entry.item(key))
     }
 
-    /// Shows all spans at the present revision.
+    /// Reads all spans at the current revision.
     pub fn look(&self, spans: &[Span]) -> Sight {
         let spans = spans.iter().map(|span| self.span(span)).collect();
         Sight { at: self.at, term: self.term, spans }
@@ -109,8 +109,8 @@ impl Keyspace {
         }
     }
 
-    /// Applies a change as one step. The pins are judged before the sessions, as etcd does: a change
-    /// whose pins fail is answered with a look, also if its session is gone.
+    /// Applies a change as one step. Pins are checked before sessions, as in etcd: a change whose
+    /// pins fail is answered with a read, even if its session is gone.
     pub fn apply(&mut self, change: &Change) -> Result<Made, NoSession> {
         debug_assert!(are_apart(&change.writes), "no two writes concern one key: {change:?}");
         if !change.pins.iter().all(|pin| self.holds(pin)) {
@@ -145,7 +145,7 @@ impl Keyspace {
     }
 }
 
-/// Does every key belong to at most one write?
+/// Reports whether every key belongs to at most one write.
 fn are_apart(writes: &[Write]) -> bool {
     writes.iter().enumerate().all(|(n, write)| {
         writes.iter().skip(n + 1).all(|other| match (write, other) {

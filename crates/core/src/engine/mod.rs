@@ -1,8 +1,8 @@
 //! The vocabulary of a remote key-value engine: keys with revisions and sessions, without I/O.
 //!
-//! An engine knows nothing of locks. It reads keys of one moment, and writes keys if what the
-//! writer pinned still holds. [`crate::swap`] builds locks from that; [`Keyspace`] is such an
-//! engine in memory, for the model and for tests.
+//! An engine knows nothing of locks. It reads keys at one revision, and writes keys if the writer's
+//! pins still hold. [`crate::swap`] builds locks from that; [`Keyspace`] is an engine in memory,
+//! for the model and for tests.
 
 mod keyspace;
 
@@ -12,7 +12,7 @@ use core::fmt;
 
 pub use keyspace::{Keyspace, NoSession};
 
-/// A moment in the engine's own order. It grows with every change, over all keys. 0: never.
+/// A moment in the engine's own order. It increases with every change, over all keys. 0: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rev(pub u64);
 
@@ -31,12 +31,12 @@ impl fmt::Display for Key {
     }
 }
 
-/// A session: the keys that are put under it disappear with it.
+/// A session: the keys put under it disappear with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// The reign of a server. Equal in two answers: the server that gave the first one was still in
-/// charge at the second (etcd: the raft term).
+/// The leadership term of a server (etcd: the raft term). If two answers have the same term, the
+/// server that gave the first one was still the leader at the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Term(pub u64);
 
@@ -54,7 +54,7 @@ pub enum Span {
 }
 
 impl Span {
-    /// Is `key` in it? `Last` says so of all keys of its range.
+    /// Reports whether `key` is in the span. `Last` contains all keys of its range.
     pub fn contains(&self, key: &Key) -> bool {
         match self {
             Self::One(one) => one == key,
@@ -64,7 +64,7 @@ impl Span {
     }
 }
 
-/// Is `key` under `above/`?
+/// Reports whether `key` is under `above/`.
 pub(crate) fn is_below(key: &Key, above: &Key) -> bool {
     key.0.strip_prefix(above.0.as_str()).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -84,19 +84,19 @@ pub struct Item {
     pub session: Option<SessionId>,
 }
 
-/// What was found in each span, all of one revision.
+/// The items in each span, all at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sight {
     /// The revision of the engine.
     pub at: Rev,
-    /// The reign under which it was read.
+    /// The term in which it was read.
     pub term: Term,
     /// The items of each span, in the order of the spans; within one, in the order of the keys.
     pub spans: Vec<Vec<Item>>,
 }
 
 impl Sight {
-    /// The item of `key`, in whichever span it is.
+    /// Returns the item of `key`, in any span.
     pub fn item(&self, key: &Key) -> Option<&Item> {
         self.spans.iter().flatten().find(|item| item.key == *key)
     }
@@ -124,14 +124,15 @@ pub enum Write {
     DropBelow(Key),
 }
 
-/// One atomic step. If all pins hold: the writes. Else nothing but a look at `look`.
+/// One atomic step. If all pins hold, the writes are made; otherwise `look` is read, and nothing
+/// else happens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Change {
-    /// What must still be so.
+    /// The conditions.
     pub pins: Vec<Pin>,
-    /// What becomes of it. No two writes concern one key: etcd refuses that.
+    /// The effects. No two writes concern one key: etcd refuses that.
     pub writes: Vec<Write>,
-    /// What the answer shows if a pin doesn't hold.
+    /// The spans that the answer shows if a pin doesn't hold.
     pub look: Vec<Span>,
 }
 
@@ -142,10 +143,10 @@ pub enum Made {
     Done {
         /// The revision of this change.
         at: Rev,
-        /// The reign under which it was made.
+        /// The term in which it was made.
         term: Term,
     },
-    /// A pin didn't hold; this is what the change asked to be shown.
+    /// A pin didn't hold; this shows the spans that the change asked for.
     Else(Sight),
 }
 
@@ -154,8 +155,8 @@ pub enum Made {
 pub struct Lasts {
     /// `CLOCK_BOOTTIME` before the first byte of the request was sent.
     pub sent_ms: u64,
-    /// For how long the session lasts at least, counted by the server. 0: there is no such session.
+    /// Minimum time that the session lasts, counted by the server. 0: there is no such session.
     pub ttl_ms: u64,
-    /// The reign of the server that answered.
+    /// The term of the server that answered.
     pub term: Term,
 }

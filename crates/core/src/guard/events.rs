@@ -1,23 +1,23 @@
-//! What a guard is told, and what it answers.
+//! The events that a guard receives, and the actions that it returns.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 
 use crate::denial::Holder;
 
-/// What to do when the lock is lost while the command runs.
+/// The reaction to a lock that is lost while the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLost {
-    /// Let it go on, but don't call it a success.
+    /// Let the command continue, but don't report success.
     #[default]
     Fail,
-    /// Let it go on, and pass on how it ended.
+    /// Let the command continue, and pass on how it ended.
     Warn,
-    /// End it.
+    /// End the command.
     Stop,
 }
 
-/// How a command ended.
+/// The way in which a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// With this exit code.
@@ -27,7 +27,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// As an exit code: 128+n for signal n.
+    /// The exit code: 128+n for signal n.
     pub fn code(self) -> u8 {
         match self {
             Self::Code(code) => code,
@@ -36,120 +36,123 @@ impl Ended {
     }
 }
 
-/// What came of a renewal, a look or a release.
+/// The result of a renewal, a check or a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The hold is ours, or was until it was released. A lease that had run out before says by how much.
+    /// The hold is ours, or was until it was released.
     Kept {
-        /// How long the lease had been over.
+        /// Milliseconds since the lease had expired, if it had.
         late_ms: Option<u64>,
     },
-    /// It is somebody else's, or nobody's.
+    /// The lock is held by another process, or by nobody.
     Lost(Option<Box<Holder>>),
-    /// It couldn't be found out or done; the text says why.
+    /// The state is unknown, or the operation failed; the text says why.
     Failed(String),
 }
 
-/// Something happened. Holds are counted from 0, in the order of [`super::Guard::new`].
+/// An event. Holds are counted from 0, in the order of [`super::Guard::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Time passed.
     Tick,
-    /// A renewal that began at `began_ms` came back.
+    /// A renewal that began at `began_ms` returned.
     Renewed {
-        /// Of which hold.
+        /// Index of the hold.
         hold: usize,
-        /// When the renewal that counts was sent, as its answer says: the new lease may have begun then.
+        /// Time at which the renewal that counts was sent, according to its answer: the new lease
+        /// may have begun then.
         began_ms: u64,
-        /// What came of it.
+        /// The result.
         outcome: Outcome,
     },
-    /// A look at the record came back.
+    /// A check of the record returned.
     Looked {
-        /// Of which hold.
+        /// Index of the hold.
         hold: usize,
-        /// What was seen.
+        /// The result.
         outcome: Outcome,
     },
-    /// A signal came for us.
+    /// The guard received a signal.
     Signal {
         /// Its number.
         number: i32,
-        /// Its place in the group of signals that ask a process to end.
+        /// True for the signals that ask a process to end.
         ends: bool,
-        /// The terminal sent it, to the command too.
+        /// True if the terminal sent it, and so also to the command.
         from_terminal: bool,
     },
     /// The command ended.
     Ended(Ended),
-    /// Nobody but us keeps the pulses any more: what the command left behind has ended too.
+    /// Only the guard keeps the pulses: the processes that the command left behind have ended, too.
     AllGone,
-    /// A release came back.
+    /// A release returned.
     Released {
-        /// Of which hold.
+        /// Index of the hold.
         hold: usize,
-        /// What came of it.
+        /// The result.
         outcome: Outcome,
     },
 }
 
-/// What the user should know.
+/// A warning for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// The lease was over for so long when it was renewed; nobody took the lock meanwhile.
+    /// The lease had expired when it was renewed; nobody had acquired the lock in between.
     Late {
-        /// Of which hold.
+        /// Index of the hold.
         hold: usize,
-        /// For how long.
+        /// Milliseconds since the lease had expired.
         late_ms: u64,
     },
-    /// A lease that isn't revived ended before it was renewed.
+    /// A lease that can't be revived expired before it was renewed.
     Expired {
-        /// Which hold.
+        /// Index of the hold.
         hold: usize,
-        /// The command is told to end.
+        /// True if the command is asked to end.
         stops: bool,
     },
     /// A renewal failed; it will be tried again.
     RenewalFailed {
-        /// Of which hold.
+        /// Index of the hold.
         hold: usize,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The lock is lost.
     Lost {
-        /// Which hold.
+        /// Index of the hold.
         hold: usize,
-        /// Who has it now.
+        /// The current holder.
         holder: Option<Box<Holder>>,
-        /// The command is told to end.
+        /// True if the command is asked to end.
         stops: bool,
     },
-    /// The lock couldn't be released; with the pulse dropped it counts as dead.
+    /// The lock couldn't be released; without its pulse it counts as dead.
     ReleaseFailed {
-        /// Of which hold.
+        /// Index of the hold.
         hold: usize,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// We were told to end while waiting for what the command left behind: it keeps the lock.
+    /// The guard was asked to end while waiting for processes that the command left behind: they
+    /// keep the lock.
     LeftBehind,
-    /// The lock is as it should be, something beside it isn't: its line in the audit log. Reported by the shell; the machine doesn't know.
+    /// The lock is intact, but something beside it isn't: its line in the audit log. The shell
+    /// reports this; the state machine doesn't know it.
     Beside {
-        /// Of which hold.
+        /// Index of the hold.
         hold: usize,
-        /// What.
+        /// The problem.
         what: String,
     },
 }
 
-/// What to do.
+/// An action for the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Begin a renewal; [`Event::Renewed`] must follow.
     Renew(usize),
-    /// Look at the record; [`Event::Looked`] must follow.
+    /// Check the record; [`Event::Looked`] must follow.
     Look(usize),
     /// Send this signal to the command.
     Forward(i32),
@@ -157,25 +160,25 @@ pub enum Action {
     Warn(Warning),
     /// Ask the command to end.
     Terminate,
-    /// End it.
+    /// Kill the command.
     Kill,
-    /// Wait for what the command left behind; [`Event::AllGone`] must follow.
+    /// Wait for processes that the command left behind; [`Event::AllGone`] must follow.
     AwaitAll,
     /// Release; [`Event::Released`] must follow.
     Release(usize),
-    /// That was all: exit with this code.
+    /// Exit with this code: everything is done.
     Finish(u8),
 }
 
-/// How a guard is asked to behave.
+/// The configuration of a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuardConfig {
     /// The lease of every hold, in seconds; `None` needs no renewal.
     pub ttl_sec: Option<u64>,
-    /// What to do about a lost lock.
+    /// The reaction to a lost lock.
     pub on_lost: OnLost,
-    /// The lock is kept until everything that the command left behind has ended.
+    /// True if the lock is kept until every process that the command left behind has ended.
     pub until_all: bool,
-    /// The time between looks at the record; `None` if a loss is reported without being asked for.
+    /// The interval between checks of the record; `None` if a loss is reported without asking.
     pub look_ms: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! The repository's audit log: lines that prove each other.
+//! The repository's audit log: lines that verify each other by hashes.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,71 +12,73 @@ use super::json::{Ordered, Unique, count, is_hex, link_number, object, show_ms, 
 use crate::ledger::chain::Digest;
 use crate::time::parse_wall;
 
-/// What happened, without its place in the log.
+/// An event, without its position in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Which event: of a link, `<worktree>/<chain>/<number>`.
+    /// Id of the event; for a link, `<worktree>/<chain>/<number>`.
     pub event_id: String,
-    /// When, by the clock of whoever did it.
+    /// Time, by the clock of the process that acted.
     pub timestamp: Timestamp,
     /// `lock_acquire`, `lock_steal`, …
     pub operation: String,
-    /// Who: a holder id.
+    /// Holder id of the actor.
     pub actor: String,
     /// The worktree.
     pub target: String,
-    /// Under which token.
+    /// Fencing token under which it happened.
     pub token: Option<u64>,
-    /// Of which session.
+    /// Id of the session.
     pub session_id: Option<String>,
-    /// Why, in the user's words.
+    /// Reason, in the user's words.
     pub reason: Option<String>,
-    /// What else there is to say.
+    /// Further details.
     pub details: Map<String, Value>,
 }
 
-/// The log as it was at some time.
+/// State of the log at some time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Anchor {
-    /// So many lines.
+    /// Number of lines.
     pub count: u64,
-    /// The hash of the last one; empty if there was none.
+    /// Hash of the last line; empty if there was none.
     pub hash: String,
-    /// So many bytes.
+    /// Number of bytes.
     pub size: u64,
-    /// The links of the chain up to this one were in it.
+    /// The log contained the links of the chain up to this number.
     pub logged: u64,
-    /// It was so during this boot of the machine that looked. During the same boot nothing of it is lost by itself.
+    /// Boot of the observing machine at that time. During the same boot no part of the log gets
+    /// lost unless something removes it.
     pub boot_id: Option<String>,
 }
 
-/// What the log should be, as kept beside it.
+/// Expected state of the log, stored beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Head {
-    /// So many lines.
+    /// Number of lines.
     pub count: u64,
-    /// The hash of the last one.
+    /// Hash of the last line.
     pub hash: String,
-    /// So many bytes.
+    /// Number of bytes.
     pub size: u64,
-    /// Written during this boot.
+    /// Boot during which it was written.
     pub boot_id: String,
 }
 
-/// What is wrong with a log, and in which line, counted from 1.
+/// A defect of a log, and its line, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// The line.
+    /// Number of the line.
     pub line: u64,
-    /// What is wrong.
+    /// Description of the defect.
     pub why: String,
 }
 
-/// The digits of a hash.
+/// Number of digits of a hash.
 const HASH_DIGITS: usize = 64;
 
 impl Event {
-    /// Its line in the log, after the line with `prev_hash` (empty: it is the first), with a newline; and its hash.
+    /// Returns its line in the log, with a newline, and the hash of that line. `prev_hash` is the
+    /// hash of the line before; empty if it is the first.
     pub fn line(&self, prev_hash: &str) -> (Vec<u8>, String) {
         let mut entries = self.entries();
         entries.push(("prev_hash", prev_hash.into()));
@@ -90,12 +92,12 @@ impl Event {
         (line, hash)
     }
 
-    /// As kept in a link.
+    /// Returns its JSON form, as stored in a link.
     pub fn to_value(&self) -> Value {
         self.entries().into_iter().map(|(name, value)| (String::from(name), value)).collect::<Map<_, _>>().into()
     }
 
-    /// Back.
+    /// Parses the stored form.
     pub fn from_value(value: &Value) -> Option<Self> {
         let members = value.as_object()?;
         let token = match members.get("fencing_token") {
@@ -119,7 +121,8 @@ impl Event {
         })
     }
 
-    /// Its members in their order. What is unknown is null, so that every line has the same members.
+    /// Returns its members in their order. Unknown ones are null, so that every line has the same
+    /// members.
     fn entries(&self) -> Vec<(&'static str, Value)> {
         let mut entries = vec![
             ("event_id", self.event_id.as_str().into()),
@@ -137,7 +140,8 @@ impl Event {
         entries
     }
 
-    /// What a line tells whose hashes are right. `jvs` has other names for some members, and lacks others.
+    /// Reads the event of a line whose hashes are right. `jvs` has other names for some members,
+    /// and lacks others.
     fn from_line(members: &Map<String, Value>) -> Option<Self> {
         if members.contains_key("event_id") {
             return Self::from_value(&members.clone().into());
@@ -158,7 +162,7 @@ impl Event {
     }
 }
 
-/// A line that was read: its event and hashes, if its own hash is right.
+/// Parses a line. Returns its event and hash, if its own hash is right and it follows `prev_hash`.
 pub fn read_line(line: &[u8], number: u64, prev_hash: &str) -> Result<(Event, String), Broken> {
     let broken = |why: &str| Broken { line: number, why: why.into() };
     let Unique(mut members) =
@@ -175,10 +179,10 @@ pub fn read_line(line: &[u8], number: u64, prev_hash: &str) -> Result<(Event, St
     Ok((event, own_hash))
 }
 
-/// SHA-256 of the canonical members, the hash itself being empty.
+/// Returns the SHA-256 of the canonical members, with an empty `record_hash`.
 fn record_hash(members: &mut Map<String, Value>) -> String {
     members.insert("record_hash".into(), "".into());
-    // An object is cheap to move in and out; a copy of its members isn't.
+    // Moving the members into an object and back is cheap; copying them isn't.
     let object = Value::Object(core::mem::take(members));
     let hash = Digest::of(canonical(&object).as_bytes());
     if let Value::Object(taken) = object {
@@ -188,13 +192,13 @@ fn record_hash(members: &mut Map<String, Value>) -> String {
 }
 
 impl Anchor {
-    /// As kept in a link.
+    /// Returns its JSON form, as stored in a link.
     pub fn to_value(&self) -> Value {
         let Self { count, hash, size, logged, boot_id } = self;
         json!({"count": count, "hash": hash, "size": size, "logged": logged, "boot_id": boot_id})
     }
 
-    /// Back.
+    /// Parses the stored form.
     pub fn from_value(value: &Value) -> Option<Self> {
         let members = value.as_object()?;
         let number = |name: &str| count(members.get(name));
@@ -204,7 +208,7 @@ impl Anchor {
 }
 
 impl Head {
-    /// As bytes.
+    /// Returns its bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let members = [
             ("count", self.count.into()),
@@ -215,7 +219,7 @@ impl Head {
         Ordered(members.into()).to_bytes()
     }
 
-    /// Back.
+    /// Parses the bytes.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let members = object(bytes).ok()?;
         let (count, hash) = counted_hash(&members)?;
@@ -223,7 +227,8 @@ impl Head {
     }
 }
 
-/// How many lines, and the hash of the last: that of none is empty. No log has as many as there are numbers: one more can always be counted.
+/// Returns the number of lines, and the hash of the last one, which is empty if there is none. The
+/// number is below the limit of numbers, so one more can always be counted.
 fn counted_hash(members: &Map<String, Value>) -> Option<(u64, String)> {
     let count = count(members.get("count"))?;
     let hash = text(members, "hash")?;

@@ -1,21 +1,23 @@
-//! JSON in the one form that is hashed: names sorted by their bytes, no blanks, strings and numbers as Go writes them.
+//! Canonical JSON for hashing: names sorted by their bytes, no blanks, strings and numbers as Go
+//! writes them.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde_json::{Number, Value};
 
-/// A whole number up to this is the same as a double.
+/// Maximum up to which every whole number is exact as a double.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// The canonical text of a value.
+/// Returns the canonical text of a value.
 pub(crate) fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value);
     out
 }
 
-/// A JSON text with the escapes that Go adds to what JSON asks for. These characters are in strings only.
+/// Returns a JSON text with the escapes that Go adds to the required ones. These characters occur
+/// only in strings.
 pub(crate) fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -69,7 +71,8 @@ fn write_text(out: &mut String, text: &str) {
     out.push_str(&escaped(&serde_json::to_string(text).expect("a text is JSON")));
 }
 
-/// As Go writes a double: the fewest digits that tell it from others, with an exponent only where it is very small or very great.
+/// Formats a number as Go writes a double: the fewest digits that identify it, with an exponent
+/// only if it is very small or very large.
 fn number_text(number: &Number) -> String {
     if let Some(exact) = number.as_i64().filter(|exact| exact.unsigned_abs() <= EXACT_MAX) {
         return exact.to_string();

@@ -1,4 +1,4 @@
-//! What a repository and a worktree say about themselves.
+//! Configuration of a lokt repository and of its worktrees.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,22 +12,22 @@ use super::json::{object, text, whole};
 use super::policy::PolicyWish;
 use crate::time::{parse_wall, show_wall};
 
-/// What every worktree says of its snapshots, even if that is nothing.
+/// Snapshot members of every worktree's configuration, null if unknown.
 const SNAPSHOTS: [&str; 2] = ["base_snapshot_id", "head_snapshot_id"];
 
-/// The link that says which snapshot a worktree is at.
+/// Member for the link that set the worktree's head snapshot.
 const HEAD_SLOT: &str = "head_slot";
 
-/// The newest snapshot, as `jvs` since v8 notes it.
+/// Member for the newest snapshot, as `jvs` v8 and later write it.
 const LATEST: &str = "latest_snapshot_id";
 
-/// May one hold it alone?
+/// Write access to a worktree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// One writer, who holds the lease.
+    /// One writer, which holds the lease.
     #[default]
     Exclusive,
-    /// Everybody writes; there is no lease.
+    /// Any number of writers; there is no lease.
     Shared,
 }
 
@@ -36,20 +36,20 @@ pub enum Isolation {
 pub struct WorktreeConfig {
     /// Its name.
     pub name: String,
-    /// Who may write.
+    /// Write access.
     pub isolation: Isolation,
-    /// Since when it has been.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// It is on its way to this name.
+    /// New name of a worktree that is being renamed.
     pub renaming_to: Option<String>,
-    /// It is about to be removed.
+    /// True if it is about to be removed.
     pub removing: bool,
-    /// Everything else that is written there, which survives.
+    /// All other members of the file, which are preserved.
     pub extra: Map<String, Value>,
 }
 
 impl Isolation {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
@@ -59,7 +59,7 @@ impl Isolation {
 }
 
 impl WorktreeConfig {
-    /// One of which nothing is known but its name.
+    /// Returns the configuration of a worktree of which only the name is known.
     pub fn nameless(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -71,22 +71,22 @@ impl WorktreeConfig {
         }
     }
 
-    /// The snapshot that it was made from.
+    /// Returns the snapshot that it was created from.
     pub fn base(&self) -> Option<&str> {
         self.extra.get(SNAPSHOTS[0])?.as_str()
     }
 
-    /// The snapshot that it is at.
+    /// Returns its head: the snapshot that it is at.
     pub fn head(&self) -> Option<&str> {
         self.extra.get(SNAPSHOTS[1])?.as_str()
     }
 
-    /// The link of its chain that said so; 0 if none did.
+    /// Returns the link of its chain that set the head; 0 if none did.
     pub fn head_slot(&self) -> u64 {
         self.extra.get(HEAD_SLOT).and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// The same at another snapshot, as this link says.
+    /// Returns the configuration with another head, as the link `number` says.
     #[must_use]
     pub fn with_head(mut self, head: Option<&str>, number: u64) -> Self {
         self.extra.insert(SNAPSHOTS[1].into(), head.into());
@@ -94,14 +94,15 @@ impl WorktreeConfig {
         self
     }
 
-    /// The same with a newest snapshot, which only `jvs` asks for.
+    /// Returns the configuration with a newest snapshot, a member that only `jvs` reads.
     #[must_use]
     pub fn with_latest(mut self, latest: &str) -> Self {
         self.extra.insert(LATEST.into(), latest.into());
         self
     }
 
-    /// The same, made from a snapshot, and at it.
+    /// Returns the configuration of a worktree that was created from `base`, with `base` as its
+    /// head.
     #[must_use]
     pub fn made_from(mut self, base: &str) -> Self {
         self.extra.insert(SNAPSHOTS[0].into(), base.into());
@@ -109,28 +110,29 @@ impl WorktreeConfig {
         self
     }
 
-    /// The same of one that stays where it is.
+    /// Returns the configuration without a pending rename or removal.
     #[must_use]
     pub fn staying(self) -> Self {
         Self { renaming_to: None, removing: false, ..self }
     }
 
-    /// Does it go nowhere, or where the other does?
+    /// Reports whether both have the same pending rename or removal, or none.
     pub fn goes_with(&self, other: &Self) -> bool {
         (&self.renaming_to, self.removing) == (&other.renaming_to, other.removing)
     }
 
-    /// As bytes, indented by two.
+    /// Returns its bytes, indented by two.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("JSON values are JSON");
         bytes.push(b'\n');
         bytes
     }
 
-    /// Back, from ours and from what `jvs` wrote; the text says what is wrong.
+    /// Parses a file of ours or of `jvs`; the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut extra = object(bytes)?;
-        // One schema has `worktree_id`, the other `name`, ours both. Where they differ, the id is somebody else's business.
+        // One schema has `worktree_id`, the other `name`, ours both. If they differ, the id is
+        // another program's, and is preserved.
         let name = text(&extra, "name").or_else(|| text(&extra, "worktree_id"));
         let name = name.filter(|name| !name.is_empty()).ok_or("it has no name")?;
         extra.remove("name");
@@ -141,15 +143,15 @@ impl WorktreeConfig {
             None | Some(Value::Null) => Isolation::default(),
             Some(Value::String(text)) if text == Isolation::Exclusive.as_str() => Isolation::Exclusive,
             Some(Value::String(text)) if text == Isolation::Shared.as_str() => Isolation::Shared,
-            // Taking it for either would be a guess about who may write.
+            // Choosing either would be a guess about who may write.
             Some(_) => return Err("its isolation is neither exclusive nor shared".into()),
         };
-        // A time that can't be read survives as it is.
+        // An unreadable time is preserved unchanged.
         let created_at = text(&extra, "created_at").and_then(|at| parse_wall(&at));
         if created_at.is_some() {
             extra.remove("created_at");
         }
-        // Null is what is written where nothing is known.
+        // Null is written for an unknown snapshot.
         extra.retain(|member, value| !value.is_null() || !SNAPSHOTS.contains(&member.as_str()));
         let renaming_to = text(&extra, "renaming_to");
         extra.remove("renaming_to");
@@ -171,11 +173,11 @@ impl Serialize for WorktreeConfig {
             ("renaming_to", self.renaming_to.as_deref().map(Value::from)),
             ("removing", self.removing.then_some(Value::Bool(true))),
         ];
-        // Nobody's `name` but ours is the name, whoever put what into the rest.
+        // These members are written only from our own fields, whatever the preserved ones contain.
         let is_ours = |member: &str| matches!(member, "name" | "isolation" | "renaming_to" | "removing");
         let kept = |member: &str| self.extra.get(member).filter(|_| !is_ours(member));
         for (member, value) in &own {
-            // What a `created_at` of ours says counts; otherwise what is kept does.
+            // If we have a `created_at`, it counts; in every other case the preserved member does.
             let kept = kept(member).filter(|_| *member != "created_at" || value.is_none());
             if let Some(value) = kept.or(value.as_ref()) {
                 map.serialize_entry(member, value)?;
@@ -188,13 +190,14 @@ impl Serialize for WorktreeConfig {
     }
 }
 
-/// The policy in the repository's `config.json`; unknown members are nobody's business.
+/// Reads the policy in the repository's `config.json`; unknown members are ignored.
 pub fn policy(bytes: &[u8]) -> Result<PolicyWish, String> {
     let members = object(bytes)?;
     let number = |name: &str| match members.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
-            // What is out of bounds is refused by name, with all the others; here it is only a number or not.
+            // This checks only for a whole number. Limits are checked later, together with those of
+            // the other members.
             let is_whole = value.is_u64() || value.as_f64().is_some_and(|number| number >= 0.0 && number % 1.0 == 0.0);
             let number = whole(value).filter(|_| is_whole);
             number.map(Some).ok_or_else(|| format!("its {name} is no number of milliseconds"))

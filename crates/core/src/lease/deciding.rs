@@ -1,4 +1,5 @@
-//! The one decision, asked about leases. What may be done is decided by [`crate::decide::decide`]; here it is only asked.
+//! Decisions about leases. [`crate::decide::decide`] decides what is allowed; this module only asks
+//! it.
 
 use alloc::string::String;
 
@@ -12,78 +13,79 @@ use crate::hold::{Identity, LockId, PartKind};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Moment};
 
-/// What is asked.
+/// A request about a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask<'a> {
-    /// The lease, if it is free or over. `nonce`, `session_id`: what the new lease would have.
+    /// Acquires the lease, if it is free or has expired. `nonce` and `session_id` are those of the
+    /// new lease.
     Acquire {
-        /// New for each lease, so that nobody is taken for the holder.
+        /// New for each lease, so that no other session is mistaken for the holder.
         nonce: &'a str,
-        /// The session.
+        /// Id of the session.
         session_id: &'a str,
     },
-    /// The lease, if it is over, but not a free one.
+    /// Acquires an expired lease, but not a free one.
     Steal {
-        /// As above.
+        /// As for `Acquire`.
         nonce: &'a str,
-        /// As above.
+        /// As for `Acquire`.
         session_id: &'a str,
     },
-    /// More time for one's own. `nonce` is what the session makes of the stored lock id.
+    /// Renews the caller's own lease. `nonce` is what the session derives from the stored lock id.
     Renew {
-        /// As stored, if it is ours.
+        /// Equal to the stored nonce, if the lease is the caller's.
         nonce: &'a str,
-        /// The session.
+        /// Id of the session.
         session_id: &'a str,
     },
-    /// The end of one's own.
+    /// Releases the caller's own lease.
     Release {
-        /// As stored, if it is ours.
+        /// Equal to the stored nonce, if the lease is the caller's.
         nonce: &'a str,
-        /// The session.
+        /// Id of the session.
         session_id: &'a str,
     },
-    /// The end of whoever's.
+    /// Ends the lease of any holder.
     Break,
-    /// Is this the token to act under?
+    /// Checks whether this is the current token.
     Check(u64),
 }
 
-/// What is stored.
+/// Stored state of a lease.
 #[derive(Debug, Clone, Copy)]
 pub enum Stored<'a> {
-    /// Nobody's.
+    /// Not held.
     Free,
-    /// Somebody's, and how it stands.
+    /// Held, with the verdict on the lease.
     Held(&'a Record, Verdict),
-    /// Something that can't be read; over or not.
+    /// Unreadable, expired or not.
     Unreadable {
-        /// What is wrong.
+        /// Description of the defect.
         why: &'a str,
-        /// It has been like that for so long that nobody can be behind it.
+        /// True if it has been unreadable long enough that no writer can still be at work on it.
         over: bool,
     },
 }
 
-/// What follows.
+/// The decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// A new lease.
+    /// A new lease is granted.
     Grant {
-        /// What it takes the place of.
+        /// The lease that it replaces.
         broken: Option<Broken>,
     },
-    /// The lease goes on.
+    /// The lease is renewed.
     Renew,
-    /// It ends.
+    /// The lease ends.
     End(Cause),
     /// The token is current.
     Current,
-    /// No. `Missing` where there is nothing to renew or release.
+    /// The request is refused, with `Missing` if there is nothing to renew or release.
     Deny(Denial),
 }
 
-/// Decides.
+/// Decides about a request.
 pub fn ask(ask: Ask<'_>, stored: Stored<'_>, fresh_id: &LockId, now: Moment, me: &Identity) -> Answer {
     let hold = match stored {
         Stored::Held(record, _) => Some(record.hold()),
@@ -91,7 +93,7 @@ pub fn ask(ask: Ask<'_>, stored: Stored<'_>, fresh_id: &LockId, now: Moment, me:
     };
     let slot = match (stored, &hold) {
         (Stored::Held(..), Some(hold)) => Slot::Held(hold),
-        // Whoever writes there may still be at it, until it has been for so long that nobody can be.
+        // A writer may still be at work on it, until it has been unreadable for too long.
         (Stored::Unreadable { over: false, .. }, _) => Slot::BeingWritten,
         (Stored::Unreadable { why, .. }, _) => Slot::Corrupt(why),
         _ => Slot::Free,
@@ -105,7 +107,8 @@ pub fn ask(ask: Ask<'_>, stored: Stored<'_>, fresh_id: &LockId, now: Moment, me:
     answer(match ask {
         Ask::Acquire { .. } => decide(&Intent::Lock(Terms::default()), facts, &asker, &Policy::LEASES),
         Ask::Steal { .. } => decide(&Intent::TakeOver(Terms::default()), facts, &asker, &Policy::LEASES),
-        // One's own, and not over. Until when isn't decided here: the record says how long it lasts.
+        // Only the caller's own lease, and only if it hasn't expired. The new end isn't decided
+        // here: the record says how long the lease lasts.
         Ask::Renew { .. } => decide(&Intent::Extend { ttl_sec: 1, token: None }, facts, &asker, &Policy::LEASES),
         Ask::Release { .. } => release(facts, &asker),
         Ask::Break => decide(&Intent::Unlock(Breaking::Force, Condition::default()), facts, &asker, &Policy::LEASES),
@@ -114,7 +117,7 @@ pub fn ask(ask: Ask<'_>, stored: Stored<'_>, fresh_id: &LockId, now: Moment, me:
 }
 
 impl Ask<'_> {
-    /// Who asks: whoever has the secret of a lease is its owner.
+    /// Returns the owner that asks: a caller that has the secret of a lease is its owner.
     fn owner(self, me: &Identity) -> String {
         match self {
             Self::Acquire { nonce, session_id }
@@ -126,7 +129,8 @@ impl Ask<'_> {
     }
 }
 
-/// One's own, over or not. A process's can't be ended over its head, except by who has its secret, as that process would.
+/// Releases the caller's own lease, expired or not. A process-bound lease can't be ended without
+/// its process, except by a caller that has its secret, as that process would end it.
 fn release(facts: Facts<'_>, asker: &Identity) -> Decision {
     let unlock = Intent::Unlock(Breaking::No, Condition::default());
     let decision = decide(&unlock, facts, asker, &Policy::LEASES);

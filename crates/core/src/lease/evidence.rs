@@ -1,5 +1,5 @@
-//! How it is known that a lease is over. Two machines' wall clocks are never compared: what counts is how much time has passed since
-//! the last renewal, by one clock.
+//! Proof that a lease has expired. Wall clocks of two machines are never compared: what counts is
+//! the time since the last renewal, measured by one clock.
 
 use super::policy::LeasePolicy;
 use super::record::{Binding, HolderId, Record};
@@ -8,57 +8,58 @@ use crate::hold::{Identity, PartKind};
 use crate::liveness::{Liveness, is_local};
 use crate::time::{Elapsed, Lease, Moment};
 
-/// What proved how much time has passed, best first.
+/// Evidence of how much time has passed, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
-    /// The kernel's boot clock, the same for the holder and for us.
+    /// The kernel's boot clock, shared by the holder and us.
     BootClock,
     /// The processes of a `lease run` are gone.
     ProcessGone,
-    /// The kernel under which it was held is gone, and the disk is its own.
+    /// The kernel under which it was held is gone, and only that machine uses the disk.
     BootGone,
     /// The clock of the file server.
     ServerClock,
-    /// We have looked at it long enough.
+    /// Our own observation, for long enough.
     Observed,
-    /// The wall clock: the lock of `jvs` says when it expires, and nothing else.
+    /// The wall clock: the lock of `jvs` records its expiry time, and nothing else.
     WallClock,
 }
 
-/// What was found out beside the record.
+/// Facts from outside the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clues {
-    /// About the process of a process-bound lease; `Unknown` of others.
+    /// State of the process of a process-bound lease; `Unknown` for other leases.
     pub liveness: Liveness,
-    /// Since the last renewal, by the file server's clock, where there is one.
+    /// Time since the last renewal, by the file server's clock, if there is one.
     pub server_ms: Option<u64>,
-    /// So long ago, by our boot clock, it was first seen as it is now; 0 at the first look.
+    /// Time since the current state was first seen, by our boot clock; 0 at the first check.
     pub seen_ms: u64,
-    /// How long our view of the directory may be old.
+    /// Maximum age of our view of the directory.
     pub cache_ms: u64,
-    /// How far the holder's wall clock is ahead of ours, as far as that can be measured.
+    /// Lead of the holder's wall clock over ours, as far as it can be measured.
     pub skew_ms: Option<i64>,
 }
 
-/// How a lease stands.
+/// Verdict on a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// For [`crate::decide`]: the part that the record's hold has, running or over.
+    /// The part that the record's hold has, running or expired, for [`crate::decide`].
     pub elapsed: Elapsed,
-    /// For [`crate::decide`]: `Gone` if its process or its boot is.
+    /// `Gone` if its process or its boot is, for [`crate::decide`].
     pub liveness: Liveness,
-    /// What it was judged by. `None`: nothing proves anything yet, which is running.
+    /// Evidence for the verdict. `None`: nothing proves anything yet, and another session's lease
+    /// counts as running.
     pub evidence: Option<Evidence>,
-    /// Past its end, but others may not have it yet.
+    /// Past its end, but others may not acquire it yet.
     pub in_grace: bool,
-    /// When others may have it, if nothing is heard of it.
+    /// Time until others may acquire it, unless it is renewed.
     pub retry_after_ms: Option<u64>,
-    /// The measured skew, if it is beyond K and nothing better is known.
+    /// Measured skew, if it exceeds K and there is no better evidence.
     pub skew_ms: Option<i64>,
 }
 
 impl Evidence {
-    /// As in JSON and in the audit log.
+    /// Returns its name in JSON and in the audit log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BootClock => "boot_clock",
@@ -72,15 +73,15 @@ impl Evidence {
 }
 
 impl Verdict {
-    /// Whoever it was judged for may take it.
+    /// Reports whether the session that it was judged for may acquire the lease.
     pub fn is_over(&self) -> bool {
         let lives = |kind| part_lives(kind, self.liveness, self.elapsed);
         !lives(PartKind::Process) && !lives(PartKind::Owner)
     }
 }
 
-/// Judges a lease at `now`, which was read before the record was. `own`: the asking session's, which ends after D; for others it does
-/// after D + K + G.
+/// Judges a lease at `now`, which was read before the record. `own`: the lease is the asking
+/// session's, and ends after D; for others it ends after D + K + G.
 pub fn judge(record: &Record, now: &Moment, me: &Identity, clues: &Clues, own: bool) -> Verdict {
     let policy = record.policy.clamped();
     let is_process = record.binding == Some(Binding::Process);
@@ -103,7 +104,8 @@ pub fn judge(record: &Record, now: &Moment, me: &Identity, clues: &Clues, own: b
         Standing::Running { left_ms, in_grace } => Some((left_ms, in_grace)),
         Standing::Over { .. } => None,
     };
-    // Where no clock is common to both, one that is far off is a warning: somebody may have misjudged before.
+    // Without a common clock, a large skew is a warning: a process may have misjudged the lease
+    // before.
     let is_doubtful = running.is_some() && evidence != Some(Evidence::BootClock);
     Verdict {
         elapsed: Elapsed { process, owner },
@@ -119,31 +121,33 @@ pub fn judge(record: &Record, now: &Moment, me: &Identity, clues: &Clues, own: b
     }
 }
 
-/// How much time a lease has, and how much of it is doubt.
+/// Time that a lease has, without and with the allowance for doubt.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Beyond this it has ended, by the clock of who judges.
+    /// Time after which it has ended, by the clock of the process that judges.
     end_ms: u64,
-    /// Beyond this who judges may take it.
+    /// Time after which the process that judges may acquire it.
     over_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Standing {
-    /// In `left_ms` it is over, if nothing is heard of it.
+    /// Expires in `left_ms`, unless it is renewed.
     Running { left_ms: u64, in_grace: bool },
-    /// It has been for so long.
+    /// Expired for this long.
     Over { since_ms: u64 },
 }
 
 impl Limits {
-    /// A session knows its own end. Others allow for doubt, and for what they may not have seen yet.
+    /// Returns the limits of a lease. A session knows its own end. Others add an allowance for
+    /// doubt, and for renewals that they may not have seen yet.
     fn of(policy: LeasePolicy, own: bool, cache_ms: u64) -> Self {
         let end_ms = policy.lease_ms;
         Self { end_ms, over_ms: if own { end_ms } else { policy.steal_after_ms().saturating_add(cache_ms) } }
     }
 
-    /// For who has only watched: the holder's clock may go slower than ours, by two in a thousand.
+    /// Returns the limits for a process that has only watched: the holder's clock may be slower
+    /// than ours, by two in a thousand.
     fn of_watching(policy: LeasePolicy, cache_ms: u64) -> Self {
         let drift_ms = policy.lease_ms.saturating_mul(2).div_ceil(1000);
         let others = Self::of(policy, false, cache_ms);
@@ -156,13 +160,13 @@ impl Standing {
 
     fn after(passed_ms: u64, limits: Limits) -> Self {
         match limits.over_ms.checked_sub(passed_ms) {
-            // It is over one millisecond after the limit.
+            // It expires one millisecond after the limit.
             Some(left_ms) => Self::Running { left_ms: left_ms.saturating_add(1), in_grace: passed_ms > limits.end_ms },
             None => Self::Over { since_ms: passed_ms - limits.over_ms },
         }
     }
 
-    /// Both are lower bounds of one time: what is left by the one that shows more of it.
+    /// Combines two lower bounds of the same elapsed time: the one that shows more of it counts.
     fn or_sooner(self, other: Self) -> Self {
         match (self, other) {
             (Self::Running { left_ms, in_grace }, Self::Running { left_ms: other_ms, in_grace: other_grace }) => {
@@ -177,14 +181,16 @@ impl Standing {
     }
 }
 
-/// The time since the last renewal by the kernel's clock, if holder and `me` have the same one. A reading from the future is of another.
+/// Returns the time since the last renewal by the kernel's clock, if the holder and `me` share it.
+/// A reading from the future is of another clock.
 fn on_one_boot(record: &Record, now: &Moment, me: &Identity) -> Option<u64> {
     let is_same = me.boot_clocks && me.boot_id.is_some() && record.boot_id == me.boot_id;
     now.boottime_ms.checked_sub(record.boottime_ms.filter(|_| is_same)?)
 }
 
-/// Has the holder's kernel ended, and everything that ran under it? Another boot of this machine, on a disk that only this machine
-/// writes to. A container can have a boot id of its own, made up at its start; it has a pid namespace of its own, too.
+/// Reports whether the holder's kernel has ended, with everything that ran under it: this is
+/// another boot of the same machine, on a disk that only this machine writes to. A container can
+/// make up a boot id at its start; it has its own pid namespace, too.
 fn is_boot_gone(record: &Record, me: &Identity) -> bool {
     let is_other_boot = record.boot_id.is_some() && me.boot_id.is_some() && record.boot_id != me.boot_id;
     let is_same_machine = HolderId::parse(&record.holder_id).host == me.host;
@@ -193,14 +199,15 @@ fn is_boot_gone(record: &Record, me: &Identity) -> bool {
     is_ours && is_other_boot && is_same_machine && is_same_pids && is_local(record.fs) && is_local(me.fs)
 }
 
-/// Without a common clock: that of a file server, and our own while we looked. Neither shows more time than has passed, so either may
-/// prove that a lease is over.
+/// Judges without a common clock: by that of a file server, and by our own while we watched.
+/// Neither shows more time than has passed, so either can prove that a lease has expired.
 fn by_the_look_of_it(policy: LeasePolicy, clues: &Clues, own: bool) -> (Standing, Option<Evidence>) {
     let cache_ms = clues.cache_ms;
     let served = clues.server_ms.map(|passed_ms| Standing::after(passed_ms, Limits::of(policy, own, cache_ms)));
     match served {
         Some(served) if own || served.is_over() => return (served, Some(Evidence::ServerClock)),
-        // Who can't tell how much of its own lease is left must not go on as if it could.
+        // A session that can't tell how much of its own lease is left must not go on as if it
+        // could.
         None if own => return (Standing::OVER, None),
         _ => {}
     }

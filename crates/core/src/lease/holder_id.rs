@@ -1,10 +1,11 @@
-//! The fields of a holder's id, in which nothing may look like the mark between them.
+//! Encoding of the fields of a holder id, so that no field contains the separator.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// With a percent sign for what would be misread: the mark itself, blanks and controls.
+/// Percent-encodes characters that would be misread: `%`, the separator, blanks and control
+/// characters.
 pub(super) fn encoded(field: &str) -> String {
     let mut out = String::with_capacity(field.len());
     for c in field.chars() {
@@ -18,7 +19,8 @@ pub(super) fn encoded(field: &str) -> String {
     out
 }
 
-/// Back. A percent sign that begins no byte is one: other tools write fields as they are.
+/// Decodes a field. A percent sign that isn't followed by a byte stands for itself: other tools
+/// write fields unencoded.
 pub(super) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,5 @@
-//! JSON as the files of a lease need it: members in a chosen order when written, and read without trusting any of them.
+//! JSON of the files of a lease: written with members in a chosen order, and read without trusting
+//! any of them.
 
 use alloc::format;
 use alloc::string::String;
@@ -28,7 +29,7 @@ impl Serialize for Ordered {
 }
 
 impl Ordered {
-    /// On one line, with a newline.
+    /// Returns the object on one line, with a newline.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec(self).expect("JSON values are JSON");
         bytes.push(b'\n');
@@ -36,7 +37,7 @@ impl Ordered {
     }
 }
 
-/// The members of an object that a file is.
+/// Returns the members of a file that is one object.
 pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     if bytes.len() > RECORD_BYTES_MAX {
         return Err("it is too long".into());
@@ -47,7 +48,7 @@ pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("it is no JSON object ({error})"))
 }
 
-/// An object that names no member twice: readers differ about which of them counts.
+/// An object without duplicate members: readers differ about which of them counts.
 pub(crate) struct Unique(pub(crate) Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Unique {
@@ -74,12 +75,13 @@ impl<'de> Deserialize<'de> for Unique {
     }
 }
 
-/// A text that is there.
+/// Returns a string member, if it is there.
 pub(crate) fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
     members.get(name)?.as_str().map(String::from)
 }
 
-/// A whole number, however it is written: other tools write 1000 as 1e3. Below zero is 0, beyond all numbers is the last one.
+/// Reads a whole number in any notation: other tools write 1000 as 1e3. A number below zero becomes
+/// 0, one that is too large becomes the maximum.
 pub(crate) fn whole(value: &Value) -> Option<u64> {
     let number = value.as_number()?;
     #[expect(
@@ -91,30 +93,30 @@ pub(crate) fn whole(value: &Value) -> Option<u64> {
     number.as_u64().or_else(rounded)
 }
 
-/// A number that can be one of a link: at least 1, and exact in every reader's hands.
+/// Reads the number of a link: at least 1, and exact in every JSON reader.
 pub(crate) fn link_number(value: Option<&Value>) -> Option<u64> {
     let value = value?;
-    // A fraction is no number of anything.
+    // A fraction is not the number of a link.
     let is_whole = value.is_u64() || value.as_f64().is_some_and(|number| number % 1.0 == 0.0);
     whole(value).filter(|_| is_whole).and_then(Fence::new).map(Fence::get)
 }
 
-/// A number of things: 0 or more, as few as there can be tokens.
+/// Reads a count: 0 or more, and below the limit of tokens.
 pub(crate) fn count(value: Option<&Value>) -> Option<u64> {
     value?.as_u64().filter(|count| *count < Fence::LIMIT)
 }
 
-/// Are these so many digits of a hexadecimal number, in lower case?
+/// Reports whether this is a hexadecimal number in lower case, of exactly `digits` digits.
 pub(crate) fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The time without what is finer than a millisecond.
+/// Truncates a time to milliseconds.
 pub(crate) fn to_ms(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
 }
 
-/// As written: UTC, `Z`, exactly three digits.
+/// Formats a time: UTC, `Z`, exactly three decimals.
 pub(crate) fn show_ms(at: Timestamp) -> String {
     let mut shown = String::new();
     let printer = DateTimePrinter::new().precision(Some(3));

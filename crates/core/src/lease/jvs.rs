@@ -1,7 +1,8 @@
-//! The lock of `jvs`, `worktrees/<name>/lock.json`: read as a record, judged as that program does, and written for a lease of ours.
+//! The lock of `jvs`, `worktrees/<name>/lock.json`: read as a record, judged as that program does,
+//! and written for a lease of ours.
 //!
-//! `jvs` knows no other clock than the wall clock, and no other end than `expires_at`. So that is what its lock is judged by; the
-//! allowance for clocks that differ comes on top.
+//! `jvs` knows only the wall clock, and its lock ends only by `expires_at`. So its lock is judged
+//! by that, plus the allowance for clocks that differ.
 
 use alloc::string::String;
 use alloc::vec;
@@ -17,7 +18,7 @@ use crate::hold::{Fence, LockId};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Lease, Moment, millis_between, parse_wall, plus_millis, show_wall};
 
-/// Reads a lock of `jvs`. Without `holder_nonce` or `expires_at` it is none.
+/// Reads a lock of `jvs`. Without `holder_nonce` or `expires_at` it is invalid.
 pub fn parse(bytes: &[u8]) -> Parsed {
     match record(bytes) {
         Ok(record) => Parsed::Record(alloc::boxed::Box::new(record)),
@@ -58,7 +59,8 @@ fn record(bytes: &[u8]) -> Result<Record, String> {
     })
 }
 
-/// Judges a lock of `jvs` at `now`: it lives until its `expires_at`, and for others until K + G later.
+/// Judges a lock of `jvs` at `now`: it lasts until its `expires_at`, and for others until K + G
+/// later.
 pub fn judge(record: &Record, now: &Moment) -> Verdict {
     let policy = record.policy;
     let since_ms = millis_between(record.lease_expires_at, now.wall);
@@ -77,7 +79,8 @@ pub fn judge(record: &Record, now: &Moment) -> Verdict {
     }
 }
 
-/// A lease of ours as a lock of `jvs`. The tag, which that program ignores, says to us that it is ours.
+/// Returns a lease of ours as a lock of `jvs`. By the tag, which that program ignores, we recognise
+/// it as ours.
 pub fn to_bytes(record: &Record, tag: &Tag) -> Vec<u8> {
     let mut entries = vec![
         ("worktree_name", Value::from(record.worktree.as_str())),

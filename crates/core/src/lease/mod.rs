@@ -1,19 +1,19 @@
-//! Worktree leases: one writer per worktree, known by a number that never repeats.
+//! Worktree leases: one writer per worktree, identified by a number that never repeats.
 //!
 //! | module | one idea |
 //! | --- | --- |
-//! | [`policy`] | how long a lease lasts, and how much doubt is allowed |
+//! | [`policy`] | duration of a lease, and the allowance for doubt |
 //! | [`record`] | a lease as bytes on disk, and back |
-//! | [`slot`] | a link of the chain, which carries everything that is known after it |
-//! | [`state`] | what links carry on about snapshots |
-//! | [`names`] | what the files of a chain are called |
-//! | [`session`] | the secret that makes a lease one's own |
-//! | [`sighting`] | since when something has been as it is |
-//! | [`evidence`] | how it is known that a lease is over |
-//! | [`deciding`] | the one decision, asked about leases |
-//! | [`jvs`] | the lock of `jvs`, read, judged and written |
-//! | [`audit`] | what happened, as lines that prove each other |
-//! | [`config`] | what a repository and a worktree say about themselves |
+//! | [`slot`] | a link of the chain, which carries the whole state after it |
+//! | [`state`] | the state of snapshots that links carry on |
+//! | [`names`] | names of the files of a chain |
+//! | [`session`] | the secret that proves ownership of a lease |
+//! | [`sighting`] | time since which an object has been unchanged |
+//! | [`evidence`] | proof that a lease has expired |
+//! | [`deciding`] | decisions about leases |
+//! | [`jvs`] | the lock of `jvs`: reading, judging and writing it |
+//! | [`audit`] | the audit log, whose lines verify each other |
+//! | [`config`] | configuration of a repository and of a worktree |
 
 pub mod audit;
 pub(crate) mod canonical;

@@ -1,13 +1,14 @@
-//! What the files of a chain are called. A number has one name only: what isn't written as we write it isn't ours.
+//! Names of the files of a chain. A number has only one name: a name in another notation isn't
+//! ours.
 
 use alloc::format;
 use alloc::string::String;
 
 use crate::hold::Fence;
 
-/// The digits of a link's number.
+/// Number of digits in the name of a link.
 const SLOT_DIGITS: usize = 20;
-/// No boot's id is longer.
+/// Maximum length of a boot id in bytes.
 const BOOT_ID_BYTES_MAX: usize = 64;
 
 /// A file in the directory of a chain.
@@ -15,18 +16,18 @@ const BOOT_ID_BYTES_MAX: usize = 64;
 pub enum File {
     /// `base`
     Base,
-    /// Twenty digits.
+    /// A link: twenty digits.
     Slot(u64),
     /// `watch.<boot id>`
     Watch(String),
     /// `pulse.<n>`
     Pulse(u64),
-    /// Nothing of ours.
+    /// Not a file of ours.
     Other,
 }
 
 impl File {
-    /// What a name is.
+    /// Returns the file that a name stands for.
     pub fn parse(name: &str) -> Self {
         Self::ours(name).unwrap_or(Self::Other)
     }
@@ -45,7 +46,7 @@ impl File {
         decimal(number).filter(|number| *number > 0).map(Self::Slot)
     }
 
-    /// What it is called; [`File::Other`] has no name.
+    /// Returns its name; [`File::Other`] has none.
     pub fn name(&self) -> String {
         match self {
             Self::Base => "base".into(),
@@ -57,7 +58,7 @@ impl File {
     }
 }
 
-/// The ceiling in `fence.<n>`; `None` for other names.
+/// Returns the ceiling in `fence.<n>`; `None` for other names.
 pub fn fence_number(name: &str) -> Option<u64> {
     decimal(name.strip_prefix("fence.")?)
 }
@@ -67,7 +68,8 @@ pub fn fence_name(ceiling: u64) -> String {
     format!("fence.{ceiling}")
 }
 
-/// The ceiling in `<worktree>.<n>`, which outlives its worktree; `None` for other names, and for those of other worktrees.
+/// Returns the ceiling in `<worktree>.<n>`, which outlives its worktree; `None` for other names,
+/// and for those of other worktrees.
 pub fn kept_fence_number(worktree: &str, name: &str) -> Option<u64> {
     decimal(name.strip_prefix(worktree)?.strip_prefix('.')?)
 }
@@ -77,8 +79,9 @@ pub fn kept_fence_name(worktree: &str, ceiling: u64) -> String {
     format!("{worktree}.{ceiling}")
 }
 
-/// The token in the name of a tree that is to come back to a worktree: `<worktree>.<token>.<nonce>`, perhaps with a further nonce of who claimed
-/// it. `None` for other names, and for those of other worktrees.
+/// Returns the token in the name of a tree that is to be restored to a worktree:
+/// `<worktree>.<token>.<nonce>`, perhaps with a further nonce of the process that claimed it.
+/// `None` for other names, and for those of other worktrees.
 pub fn tree_token(worktree: &str, name: &str) -> Option<u64> {
     let (token, nonces) = name.strip_prefix(worktree)?.strip_prefix('.')?.split_once('.')?;
     let is_nonce =
@@ -86,7 +89,7 @@ pub fn tree_token(worktree: &str, name: &str) -> Option<u64> {
     nonces.split('.').all(is_nonce).then(|| token.parse().ok())?
 }
 
-/// A number that can be one of a link, or zero, written as we write it.
+/// Parses the number of a link, or zero, in the notation that we write.
 fn decimal(text: &str) -> Option<u64> {
     let is_ours = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|number| is_ours && *number < Fence::LIMIT)

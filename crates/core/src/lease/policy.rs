@@ -1,21 +1,21 @@
-//! How long a lease lasts, and how much doubt is allowed before somebody else may have it.
+//! Duration of a lease, and the allowance for doubt before another session may acquire it.
 
 use core::fmt;
 
-/// The numbers of a lease, all in milliseconds.
+/// Durations that define a lease, all in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeasePolicy {
-    /// D: it lasts that long without renewals.
+    /// D: duration of the lease without renewals.
     pub lease_ms: u64,
-    /// How often it is renewed.
+    /// Interval between renewals.
     pub renew_ms: u64,
-    /// K: clocks may differ by so much.
+    /// K: maximum difference between clocks.
     pub skew_ms: u64,
-    /// G: and this is added for good measure.
+    /// G: additional margin.
     pub grace_ms: u64,
 }
 
-/// What can't be a policy, and why.
+/// Reason why a policy is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadPolicy(pub &'static str);
 
@@ -27,12 +27,12 @@ impl fmt::Display for BadPolicy {
 
 impl core::error::Error for BadPolicy {}
 
-/// What a user or a configuration says; the rest is default.
+/// Durations that a user or a configuration asks for; the others are defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PolicyWish {
     /// D.
     pub lease_ms: Option<u64>,
-    /// How often.
+    /// Interval between renewals.
     pub renew_ms: Option<u64>,
     /// K.
     pub skew_ms: Option<u64>,
@@ -41,7 +41,7 @@ pub struct PolicyWish {
 }
 
 impl PolicyWish {
-    /// What this doesn't say, `other` does.
+    /// Adds the durations that only `other` has.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -52,7 +52,8 @@ impl PolicyWish {
         }
     }
 
-    /// The policy that this asks for. Without an interval of its own, a lease shorter than the default is renewed three times.
+    /// Returns the policy that is asked for. Unless an interval is given, a lease shorter than the
+    /// default is renewed at every third of its duration.
     pub fn policy(self) -> Result<LeasePolicy, BadPolicy> {
         let default = LeasePolicy::DEFAULT;
         let lease_ms = self.lease_ms.unwrap_or(default.lease_ms);
@@ -67,16 +68,17 @@ impl PolicyWish {
 }
 
 impl LeasePolicy {
-    /// The seed's.
+    /// Default of the seed.
     pub const DEFAULT: Self = Self { lease_ms: 30_000, renew_ms: 10_000, skew_ms: 2_000, grace_ms: 1_000 };
-    /// No lease is shorter.
+    /// Minimum duration of a lease.
     pub const LEASE_MS_MIN: u64 = 100;
-    /// Or longer: a day.
+    /// Maximum duration of a lease: a day.
     pub const LEASE_MS_MAX: u64 = 86_400_000;
-    /// Neither skew nor grace is longer: an hour.
+    /// Maximum of the skew, and of the grace: an hour.
     pub const DOUBT_MS_MAX: u64 = 3_600_000;
 
-    /// The same, if its numbers are within the limits and it is renewed before it is over.
+    /// Returns the policy, if its durations are within the limits and it is renewed before it
+    /// expires.
     pub fn checked(self) -> Result<Self, BadPolicy> {
         if !(Self::LEASE_MS_MIN..=Self::LEASE_MS_MAX).contains(&self.lease_ms) {
             return Err(BadPolicy("a lease lasts from 100ms to 24h"));
@@ -93,7 +95,8 @@ impl LeasePolicy {
         Ok(self)
     }
 
-    /// The nearest policy within the limits: what somebody else's record says is never believed beyond them.
+    /// Returns the nearest policy within the limits: the record of another process is never
+    /// believed beyond them.
     #[must_use]
     pub fn clamped(self) -> Self {
         let lease_ms = self.lease_ms.clamp(Self::LEASE_MS_MIN, Self::LEASE_MS_MAX);
@@ -105,7 +108,7 @@ impl LeasePolicy {
         }
     }
 
-    /// D + K + G: after so long without a renewal others may have it.
+    /// Returns D + K + G: the time without a renewal after which others may acquire the lease.
     pub fn steal_after_ms(self) -> u64 {
         self.lease_ms.saturating_add(self.skew_ms).saturating_add(self.grace_ms)
     }

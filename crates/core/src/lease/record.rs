@@ -1,4 +1,4 @@
-//! A lease as bytes on disk: the fourteen members that every tool knows, then ours.
+//! The bytes of a lease on disk: the fourteen members that every tool knows, then ours.
 
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
@@ -16,59 +16,60 @@ use super::policy::LeasePolicy;
 use crate::hold::{Fence, Hold, Identity, LockId, Part, Parts, PulseRef, RECORD_VERSION};
 use crate::time::{Moment, parse_wall, plus_millis};
 
-/// No record, slot or renewal is longer.
+/// Maximum size of a record, slot or renewal in bytes.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
-/// No purpose, reason or name in one is longer: with all of them, and every byte escaped, a link still is no longer than that.
+/// Maximum length in bytes of a purpose, reason or name: with all of them, and every byte escaped,
+/// a link still has at most `RECORD_BYTES_MAX` bytes.
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// What a lease hangs on.
+/// The lifetime that a lease is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
-    /// A process, `lease run`: over when it is gone, or its time is.
+    /// A process, `lease run`: the lease ends when the process is gone, or when the lease expires.
     Process,
-    /// A session: over when its time is. The process that took it has long ended.
+    /// A session: the lease ends when it expires. The process that acquired it has long exited.
     Session,
 }
 
-/// Who holds: `host:user:pid:start_time`, each percent-encoded.
+/// A holder: `host:user:pid:start_time`, each percent-encoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HolderId {
     /// The machine.
     pub host: String,
     /// The owner.
     pub user: String,
-    /// The process that took it.
+    /// The process that acquired the lease.
     pub pid: i64,
-    /// When that started, in clock ticks since boot.
+    /// Start time of that process, in clock ticks since boot.
     pub start: i64,
 }
 
 /// A lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Which lease this is.
+    /// Id of the lease.
     pub lock_id: LockId,
-    /// Of which worktree.
+    /// The worktree.
     pub worktree: String,
-    /// As written; [`HolderId::parse`] takes it apart.
+    /// The holder, as written; [`HolderId::parse`] splits it into fields.
     pub holder_id: String,
     /// SHA-256 of the session's secret and the lock id.
     pub nonce: String,
-    /// The session.
+    /// Id of the session.
     pub session_id: String,
-    /// So many grants there were, with this one.
+    /// Number of grants, including this one.
     pub acquire_seq: u64,
-    /// When it was granted.
+    /// Time of the grant.
     pub created_at: Timestamp,
-    /// When it was last renewed, or granted.
+    /// Time of the last renewal, or of the grant.
     pub last_renewed_at: Timestamp,
-    /// Its numbers, as written.
+    /// Its durations, as written.
     pub policy: LeasePolicy,
-    /// When it ends, by the holder's wall clock.
+    /// Expiry time, by the holder's wall clock.
     pub lease_expires_at: Timestamp,
-    /// Its fencing token. Other tools may write what is none of ours.
+    /// Its fencing token. Other tools may write one that isn't valid for us.
     pub token: Option<Fence>,
-    /// What it hangs on; other tools don't say.
+    /// Its binding; other tools don't record it.
     pub binding: Option<Binding>,
     /// The boot during which it was last renewed.
     pub boot_id: Option<String>,
@@ -80,25 +81,25 @@ pub struct Record {
     pub fs: Option<u64>,
     /// The pulse of `lease run`.
     pub pulse: Option<PulseRef>,
-    /// Which agent of the owner.
+    /// The owner's agent.
     pub agent_id: Option<String>,
-    /// What for, in the holder's words.
+    /// Purpose, in the holder's words.
     pub purpose: Option<String>,
-    /// How a thief knew that the one before was over.
+    /// Evidence that the lease before had expired, if this one was stolen.
     pub evidence: Option<String>,
 }
 
-/// What bytes turned out to be.
+/// Result of parsing bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
     /// A lease.
     Record(Box<Record>),
-    /// Not one; the text says why. An empty file is one too.
+    /// Not a valid lease; the text says why. Includes an empty file.
     Corrupt(String),
 }
 
 impl Binding {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -108,13 +109,13 @@ impl Binding {
 }
 
 impl HolderId {
-    /// As written.
+    /// Returns the written form.
     pub fn text(&self) -> String {
         let (host, user) = (holder_id::encoded(&self.host), holder_id::encoded(&self.user));
         format!("{host}:{user}:{}:{}", self.pid, self.start)
     }
 
-    /// Takes apart what was written; what can't be read is empty or 0.
+    /// Parses the written form; unreadable fields are empty or 0.
     pub fn parse(text: &str) -> Self {
         let mut fields = text.splitn(4, ':');
         let mut next = || fields.next().unwrap_or_default();
@@ -128,12 +129,13 @@ impl HolderId {
 }
 
 impl Record {
-    /// The fourteen members and ours. A map keeps them by name; [`Record`] itself serializes in the order of the seed.
+    /// Returns the fourteen members and ours. A map sorts them by name; [`Record`] itself
+    /// serializes in the order of the seed.
     pub fn members(&self) -> Map<String, Value> {
         self.entries().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// The same, in the order of the seed.
+    /// Returns the same members, in the order of the seed.
     pub(super) fn entries(&self) -> Vec<(&'static str, Value)> {
         let mut entries = vec![
             ("lock_id", self.lock_id.as_str().into()),
@@ -156,7 +158,7 @@ impl Record {
             ("holder_binding", self.binding.map(|binding| binding.as_str().into())),
             ("holder_boot_id", self.boot_id.as_deref().map(Value::from)),
             ("holder_boottime_ms", self.boottime_ms.map(Value::from)),
-            // Only whose lease is ours says anything about clocks.
+            // Only our own leases say anything about clocks.
             ("holder_initial_time_ns", self.binding.map(|_| self.boottime_ms.is_some().into())),
             ("holder_pid_ns", self.pid_ns.map(Value::from)),
             ("holder_fs", self.fs.map(Value::from)),
@@ -169,7 +171,7 @@ impl Record {
         entries
     }
 
-    /// Out of the members of a file, whatever else it has.
+    /// Reads a record from the members of a file, which may have others, too.
     pub(super) fn from_members(members: &Map<String, Value>) -> Result<Self, String> {
         let own_text = |name| text(members, name).unwrap_or_default();
         let number = |name: &str| members.get(name).and_then(whole);
@@ -189,7 +191,7 @@ impl Record {
             Some("session") => Some(Binding::Session),
             _ => None,
         };
-        // A reading of a clock that runs apart from everybody else's means nothing.
+        // A reading of a clock in a time namespace of its own means nothing to others.
         let has_clock = members.get("holder_initial_time_ns").and_then(Value::as_bool) == Some(true);
         Ok(Self {
             lock_id: LockId::from_text(lock_id),
@@ -215,11 +217,13 @@ impl Record {
         })
     }
 
-    /// The same lease, renewed at `now` by `me`: its times and clocks are new, its boot is ours.
+    /// Returns the lease as renewed at `now` by `me`: with new times and clock readings, and our
+    /// boot.
     #[must_use]
     pub fn renewed(&self, now: &Moment, me: &Identity) -> Self {
         let last_renewed_at = to_ms(now.wall);
-        // Whether the holder's kernel is gone is asked of a machine: where one took it and another renewed it, of none.
+        // Only one machine can be asked whether the holder's kernel is gone. If one machine
+        // acquired the lease and another renewed it, none can.
         let is_same_place = HolderId::parse(&self.holder_id).host == me.host && self.pid_ns == me.pid_ns;
         let keeps_pid_ns = is_same_place || self.binding == Some(Binding::Process);
         Self {
@@ -233,8 +237,9 @@ impl Record {
         }
     }
 
-    /// As a hold, for [`crate::decide`]: its owner is nonce and session together, so nobody else can be it. Session-bound: an owner part;
-    /// process-bound: a process part with its pulse; neither (another tool's): an owner part.
+    /// Returns the lease as a hold, for [`crate::decide`]. Its owner is nonce and session together,
+    /// so no other session can be that owner. Session-bound: an owner part; process-bound: a
+    /// process part with its pulse; neither (another tool's): an owner part.
     pub fn hold(&self) -> Hold {
         let holder = HolderId::parse(&self.holder_id);
         let ttl_sec = self.policy.clamped().lease_ms.div_ceil(1000);
@@ -273,8 +278,9 @@ impl Serialize for Record {
     }
 }
 
-/// Reads a record out of a view, a slot or a renewal, of ours or of another tool. Lenient about what a decision doesn't need: missing
-/// policy numbers are the default's, a missing or odd token is none; without `lock_id` or `last_renewed_at` it is no record.
+/// Reads a record from a view, a slot or a renewal, of ours or of another tool. Lenient about
+/// members that a decision doesn't need: missing durations are the defaults, a missing or odd token
+/// is none. Without `lock_id` or `last_renewed_at` the record is invalid.
 pub fn parse(bytes: &[u8]) -> Parsed {
     match object(bytes).and_then(|members| Record::from_members(&members)) {
         Ok(record) => Parsed::Record(Box::new(record)),
@@ -282,7 +288,8 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// The owner that [`Record::hold`] has, for a nonce and a session. With its length the nonce can't run into the session.
+/// Returns the owner that [`Record::hold`] has, for a nonce and a session. The length separates the
+/// nonce from the session.
 pub fn owner_of(nonce: &str, session_id: &str) -> String {
     format!("{}:{nonce}:{session_id}", nonce.len())
 }

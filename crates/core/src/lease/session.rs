@@ -1,4 +1,4 @@
-//! The secret that makes a lease one's own. The repository knows only a digest of it.
+//! The secret that proves ownership of a lease. The repository stores only a digest of it.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,15 +10,15 @@ use super::json::{Ordered, is_hex, object, text};
 use crate::hold::LockId;
 use crate::ledger::chain::Digest;
 
-/// No session's file is longer.
+/// Maximum size of a session file in bytes.
 pub const SESSION_BYTES_MAX: usize = 4096;
 
-/// The version of the file's format.
+/// Version of the file format.
 const VERSION: u64 = 1;
-/// The digits of an id.
+/// Number of digits of an id.
 const ID_DIGITS: usize = 32;
 
-/// A session: whoever has its file is the holder.
+/// A session: a process that has its file is the holder.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     /// 32 hex digits, public.
@@ -27,7 +27,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// From random bits.
+    /// Creates a session from random bits.
     pub fn new(id: u128, secret: [u128; 2]) -> Self {
         let mut bytes = [0; 32];
         for (part, bits) in bytes.chunks_exact_mut(16).zip(secret) {
@@ -36,14 +36,14 @@ impl Session {
         Self { id: format!("{id:032x}"), secret: bytes }
     }
 
-    /// As kept in its file.
+    /// Returns the bytes of its file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let members =
             [("version", VERSION.into()), ("session_id", self.id.as_str().into()), ("secret", hex(self.secret).into())];
         Ordered(members.into()).to_bytes()
     }
 
-    /// Back; the text says what is wrong, and never the secret.
+    /// Parses a session file; the error says what is wrong, and never contains the secret.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > SESSION_BYTES_MAX {
             return Err("it is too long".into());
@@ -61,7 +61,8 @@ impl Session {
         Ok(Self { id, secret: secret.0 })
     }
 
-    /// The nonce that a lease of this session has: SHA-256 of the secret's bytes and the lock id's text, in hex.
+    /// Returns the nonce of a lease of this session: SHA-256 of the secret's bytes and the lock
+    /// id's text, in hex.
     pub fn nonce(&self, lock_id: &LockId) -> String {
         let mut both = Sha256::new();
         both.update(self.secret);

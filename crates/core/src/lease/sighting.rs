@@ -1,7 +1,8 @@
-//! When something was first seen as it is, kept beside the chain.
+//! The time at which an object was first seen in its current state, stored beside the chain.
 //!
-//! It decides: who was seen for longer than a lease lasts has lost it. So what isn't whole is no sighting, and a sum says whether it is; the
-//! identity alone wouldn't, because a time of fewer digits is a time, too, and a much earlier one.
+//! Decisions depend on it: a holder that was seen unchanged for longer than its lease lasts has
+//! lost the lease. So an incomplete file must not count as a sighting, and a checksum detects it.
+//! The identity alone wouldn't: a truncated time is still a time, and a much earlier one.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,20 +12,20 @@ use serde_json::Value;
 use super::json::{Ordered, is_hex, object, text};
 use crate::fnv::fnv1a_64;
 
-/// The digits of the sum.
+/// Number of digits of the checksum.
 const SUM_DIGITS: usize = 16;
 
 /// A first sighting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
-    /// What was seen: something else has another.
+    /// Identity of what was seen: anything else has another one.
     pub identity: String,
-    /// When, by the clock of the boot that its file is named after.
+    /// Time of the sighting, by the clock of the boot that its file is named after.
     pub boottime_ms: u64,
 }
 
 impl Sighting {
-    /// As bytes.
+    /// Returns its bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let members = [
             ("identity", self.identity.as_str().into()),
@@ -34,7 +35,7 @@ impl Sighting {
         Ordered(members.into()).to_bytes()
     }
 
-    /// Back; `None` if it isn't what somebody wrote.
+    /// Parses the bytes; `None` if they aren't exactly as they were written.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let members = object(bytes).ok()?;
         let sighting = Self {

@@ -1,6 +1,8 @@
-//! A link of the chain. Each carries everything that is known after it, so reading the last one is reading the chain.
+//! A link of the chain. Each link carries the whole state after it, so reading the last one is
+//! reading the chain.
 //!
-//! As JSON: the members of the record (if somebody holds the lease), then `chain`: who reads only the seed's members sees a lease.
+//! As JSON: the members of the record (if the lease is held), then `chain`. A program that reads
+//! only the seed's members sees a lease.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -14,52 +16,52 @@ use super::record::Record;
 use super::state::{Published, State};
 use crate::hold::Fence;
 
-/// The version of the format of links, renewals and births.
+/// Version of the format of links, renewals and chain births.
 const VERSION: u64 = 1;
-/// The digits of a chain's id.
+/// Number of digits of a chain's id.
 const CHAIN_DIGITS: usize = 32;
 
-/// What a link did.
+/// The operation of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The lease was granted; the link's number is its token.
     Grant,
-    /// It ended.
+    /// The lease ended.
     Release,
-    /// It got more time.
+    /// The lease was renewed.
     Renew,
-    /// Something is published: a file under it, or a snapshot.
+    /// Something is published: a file under the lease, or a snapshot.
     Publish,
-    /// A snapshot is to take the place of the worktree's tree.
+    /// A snapshot is to replace the worktree's tree.
     Restore,
-    /// The numbers go on elsewhere.
+    /// The numbers continue in another block.
     Rebase,
 }
 
 /// A link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
-    /// Which chain: chains that are born again have another id.
+    /// Id of the chain: a chain that is born again has another id.
     pub chain: String,
     /// Its number.
     pub number: u64,
-    /// What it did.
+    /// Its operation.
     pub kind: Kind,
     /// The lease after it.
     pub record: Option<Box<Record>>,
-    /// So many grants there were.
+    /// Number of grants so far.
     pub acquire_seq: u64,
     /// The number of the next link.
     pub next: u64,
-    /// The last number of the block that the chain may use. Only a rebase may have it.
+    /// Last number of the block that the chain may use. Only a rebase may have that number.
     pub ceiling: u64,
-    /// What is known of snapshots after it.
+    /// State of snapshots after it.
     pub state: State,
     /// The snapshot that it published.
     pub snapshot: Option<Published>,
-    /// The audit log as it was before.
+    /// State of the audit log before it.
     pub anchor: Anchor,
-    /// What happened, for the log.
+    /// Its event for the audit log.
     pub event: Event,
 }
 
@@ -70,13 +72,14 @@ pub struct Base {
     pub chain: String,
     /// The number of its first link.
     pub first: u64,
-    /// The ceiling that was raised for it, by nobody else.
+    /// The ceiling that was raised for this chain, and for no other.
     pub block: u64,
-    /// Grants are counted on from here.
+    /// Number of grants that the count continues from.
     pub acquire_seq: u64,
 }
 
-/// What says of a file that it is of a chain of ours, and how new it is: greater is newer.
+/// A mark that says that a file belongs to a chain of ours, and how new it is: a greater number is
+/// newer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// The chain.
@@ -86,7 +89,7 @@ pub struct Tag {
 }
 
 impl Kind {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Grant => "grant",
@@ -108,7 +111,7 @@ impl Kind {
 }
 
 impl Slot {
-    /// As bytes, with a newline at the end.
+    /// Returns its bytes, with a newline at the end.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut entries = self.record.as_ref().map(|record| record.entries()).unwrap_or_default();
         let mut chain = json!({
@@ -130,7 +133,7 @@ impl Slot {
         Ordered(entries).to_bytes()
     }
 
-    /// Back; the text says what is wrong.
+    /// Parses a link; the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = object(bytes)?;
         let chain = members.get("chain").and_then(Value::as_object).ok_or("it has no chain")?;
@@ -158,7 +161,7 @@ impl Slot {
         slot.checked()
     }
 
-    /// The same, if it doesn't contradict itself.
+    /// Returns the link, if it doesn't contradict itself.
     fn checked(self) -> Result<Self, String> {
         let token = self.record.as_ref().map(|record| record.token.map(Fence::get));
         let is_sound = match (self.kind, token) {
@@ -168,14 +171,14 @@ impl Slot {
                 token.is_some_and(|token| token < self.number)
             }
             (Kind::Renew, None) => false,
-            // Nobody holds a shared worktree; what is published there is a snapshot.
+            // A shared worktree has no holder; only snapshots are published there.
             (Kind::Publish, None) => self.snapshot.is_some(),
             (Kind::Restore | Kind::Rebase, None) => true,
         };
         if !is_sound {
             return Err(format!("its lease isn't one after a {}", self.kind.as_str()));
         }
-        // A snapshot that nobody was to see to would have no receipt once its link is pruned.
+        // A snapshot that isn't pending would have no receipt once its link is pruned.
         let is_linked = |snapshot: &Published| {
             self.kind == Kind::Publish
                 && self.state.head.id() == Some(&snapshot.id)
@@ -187,11 +190,11 @@ impl Slot {
         if self.kind == Kind::Restore && self.state.restore.is_none() {
             return Err("its restore is of nothing".into());
         }
-        // Only a rebase leaves numbers out.
+        // Only a rebase skips numbers.
         if self.next <= self.number || (self.kind != Kind::Rebase && self.next != self.number + 1) {
             return Err("its next number doesn't follow".into());
         }
-        // The last number of a block is for the rebase that leads out of it.
+        // The last number of a block is reserved for the rebase that leads out of it.
         if self.next > self.ceiling {
             return Err("its next number is above its ceiling".into());
         }
@@ -200,7 +203,7 @@ impl Slot {
 }
 
 impl Base {
-    /// As bytes.
+    /// Returns its bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let members = [
             ("version", VERSION.into()),
@@ -212,7 +215,7 @@ impl Base {
         Ordered(members.into()).to_bytes()
     }
 
-    /// Back.
+    /// Parses the bytes; the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = object(bytes)?;
         check_version(&members)?;
@@ -226,7 +229,7 @@ impl Base {
     }
 }
 
-/// The tag of a view or link; `None` if it has none, which is another tool's.
+/// Returns the tag of a view or link; `None` if it has none, and so is another tool's.
 pub fn tag(bytes: &[u8]) -> Option<Tag> {
     let members = object(bytes).ok()?;
     let chain = members.get("chain")?.as_object()?;

@@ -1,5 +1,5 @@
-//! What a chain knows of the snapshots of its worktree. Every link carries it on, so that nothing that was decided gets lost between
-//! the link that decided it and the files that tell others.
+//! State of a worktree's snapshots in its chain. Every link carries it on, so that no decision gets
+//! lost between the link that made it and the files that make it known to others.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,60 +8,63 @@ use serde_json::{Map, Value, json};
 use super::json::text;
 use crate::snapshot_id::SnapshotId;
 
-/// No name in a directory is longer.
+/// Maximum length of a file name in bytes.
 const FILE_NAME_BYTES_MAX: usize = 255;
 
-/// What is known after a link.
+/// State after a link.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
-    /// The snapshot that the worktree goes on from.
+    /// The snapshot that the worktree continues from.
     pub head: Head,
-    /// Snapshots that are published, and whose receipts may not be durable yet. Whoever adds the next link sees to them first.
+    /// Published snapshots whose receipts may not be durable yet. The process that adds the next
+    /// link completes these first.
     pub pending: Vec<SnapshotId>,
-    /// A restore that is decided, and may not have been swapped in yet. Whoever adds the next link finishes it first.
+    /// A restore that is decided, and may not have been swapped in yet. The process that adds the
+    /// next link finishes it first.
     pub restore: Option<Restore>,
 }
 
-/// The newest snapshot of a worktree, or the one that was restored since.
+/// Newest snapshot of a worktree, or the one that was restored since.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Head {
-    /// The chain doesn't say: what the worktree's configuration says counts.
+    /// The chain doesn't record it: the worktree's configuration counts.
     #[default]
     Unknown,
-    /// There is none.
+    /// No snapshot.
     None,
-    /// This one.
+    /// This snapshot.
     Snapshot(SnapshotId),
 }
 
 /// A restore in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restore {
-    /// What comes back.
+    /// The snapshot to be restored.
     pub snapshot_id: SnapshotId,
-    /// The name of the complete new tree, in `restores/`.
+    /// Name of the complete new tree, in `restores/`.
     pub tree: String,
-    /// The device of its root, where that means something after a remount.
+    /// Device of its root, if that is meaningful after a remount.
     pub dev: Option<u64>,
-    /// The inode of its root: how it is known whether it has taken its place.
+    /// Inode of its root, which tells whether it has been swapped in.
     pub ino: u64,
-    /// The head before.
+    /// The head before the restore.
     pub was_head: Head,
-    /// The worktree is exchanged entry by entry, as a plan beside the tree says: something in it must not move.
+    /// True if the worktree is exchanged entry by entry, by a plan beside the tree, because
+    /// something in it must not move.
     pub in_parts: bool,
 }
 
-/// What a publish of a snapshot published.
+/// A published snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     /// The snapshot.
     pub id: SnapshotId,
-    /// The one before it in its worktree.
+    /// Its predecessor in the worktree.
     pub parent: Option<SnapshotId>,
 }
 
 impl Head {
-    /// The id, if there is one.
+    /// Returns the id, if there is one.
     pub fn id(&self) -> Option<&SnapshotId> {
         match self {
             Self::Snapshot(id) => Some(id),
@@ -69,7 +72,7 @@ impl Head {
         }
     }
 
-    /// Unknown is absent, none is null.
+    /// Writes the head: an unknown one is absent, none is null.
     fn write(&self, members: &mut Map<String, Value>, name: &str) {
         let value = match self {
             Self::Unknown => return,
@@ -89,7 +92,8 @@ impl Head {
 }
 
 impl State {
-    /// Adds its members to those of a link. What says nothing isn't written, so a link without snapshots is what it was before there were any.
+    /// Adds its members to those of a link. Empty ones aren't written, so a link without snapshots
+    /// looks as it did before there were snapshots.
     pub(super) fn write(&self, members: &mut Map<String, Value>) {
         self.head.write(members, "head");
         if !self.pending.is_empty() {
@@ -143,7 +147,7 @@ impl Restore {
         };
         Some(Self {
             snapshot_id: members.get("snapshot_id").and_then(snapshot_id)?,
-            // It is opened and renamed: it must be in the directory in which it is said to be.
+            // It is opened and renamed by this name, which must not lead out of its directory.
             tree: text(members, "tree").filter(|name| is_file_name(name))?,
             dev,
             ino: members.get("ino")?.as_u64()?,
@@ -175,7 +179,7 @@ fn snapshot_id(value: &Value) -> Option<SnapshotId> {
     SnapshotId::parse(value.as_str()?)
 }
 
-/// A name as those of new trees are, and nothing that leads elsewhere.
+/// Reports whether a new tree can have this name, which leads nowhere else.
 fn is_file_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     !matches!(name, "" | "." | "..") && name.len() <= FILE_NAME_BYTES_MAX && name.bytes().all(is_plain)

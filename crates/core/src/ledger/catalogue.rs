@@ -1,10 +1,11 @@
-//! What the native program knows: its types, and its members, which it reads in any case.
+//! The af program's event types, and its member names, which it reads without regard to case.
 
 use alloc::string::String;
 
 use super::seq::Style;
 
-/// Every type that a native ledger may hold at its top. One of any other type, and the native program refuses all of it.
+/// All types that a top-level event of an af ledger may have. If an event has any other type, the
+/// af program refuses the whole ledger.
 pub const NATIVE_KINDS: [&str; 20] = [
     "nodes_released",
     "nodes_claimed",
@@ -28,10 +29,11 @@ pub const NATIVE_KINDS: [&str; 20] = [
     "refinement_requested",
 ];
 
-/// The claims of documented ledgers. In a native one nothing could be worse than one of them.
+/// Claim types of the documented ledger format. In an af ledger nothing does more harm than one of
+/// them.
 pub const DOCUMENTED_CLAIMS: [&str; 3] = ["lock_acquired", "lock_released", "lock_reaped"];
 
-/// Members of the types above.
+/// Members of these types.
 const MEMBERS: [&str; 25] = [
     "type",
     "timestamp",
@@ -61,14 +63,14 @@ const MEMBERS: [&str; 25] = [
 ];
 
 impl Style {
-    /// May an event of this type be at the top of a ledger of this style?
+    /// Reports whether an event of this type may be at the top level of a ledger of this style.
     pub fn knows(self, kind: &str) -> bool {
         self == Self::Documented || NATIVE_KINDS.contains(&kind)
     }
 }
 
-/// The member that Go takes a name for, if that is one it knows by another spelling. It compares without regard to case, and to Unicode
-/// the long s and the Kelvin sign are nothing but an s and a k.
+/// Returns the member that Go takes `name` for, if it is a known one in another spelling. Go
+/// compares without regard to case; in Unicode that makes the long s an s and the Kelvin sign a k.
 pub(super) fn taken_for(name: &str) -> Option<&'static str> {
     if name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
         return None;

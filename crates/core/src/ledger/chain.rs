@@ -1,12 +1,13 @@
-//! One digest over all events up to a number: C(n) = H(C(n-1) || H(bytes of n)), H being SHA-256 and C(0) 32 zero bytes.
+//! One digest over all events up to a number: C(n) = H(C(n-1) || H(bytes of n)), H being SHA-256
+//! and C(0) 32 zero bytes.
 //!
-//! Not every slot counts with its bytes.
+//! Some slots don't count with their bytes.
 //!
-//! * A filler, and a number that is missing, counts as H(`lokt filler\n`): a writer whose lock was taken over may put its event there
-//!   late, and nobody can say when. A slot is a filler's if it says so itself, or if the event after it names it. So the digest up to n
-//!   is settled when n + 1 has been seen.
-//! * An event that `doctor --fix` replaced counts with the digest of the original, which it names, so that one repair doesn't break the
-//!   rest of the chain. Who verifies is told of it.
+//! * A filler or a missing number counts as H(`lokt filler\n`): a writer whose lock was taken over
+//!   may put its event there at any later time. A slot is a filler's if it says so itself, or if
+//!   the event after it names it. So the digest up to n is settled when n + 1 has been seen.
+//! * An event that `doctor --fix` replaced counts with the digest of the original, which it names,
+//!   so that one repair doesn't break the rest of the chain. Verification reports it.
 
 use alloc::string::String;
 use core::fmt;
@@ -16,7 +17,8 @@ use sha2::{Digest as _, Sha256};
 use super::seq::Seq;
 use super::stored::Stored;
 
-/// A longer gap counts as one missing number.
+/// Maximum length of a gap that is counted number by number. A longer one counts as one missing
+/// number.
 const GAP_MAX: u64 = 1024;
 
 /// A digest: 64 hex digits as text.
@@ -24,20 +26,20 @@ const GAP_MAX: u64 = 1024;
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// C(0): that of no events.
+    /// C(0): the digest of no events.
     pub const EMPTY: Self = Self([0; 32]);
 
-    /// That of some bytes.
+    /// Returns the digest of bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// What a filler and a missing number count as.
+    /// Returns the digest that a filler or a missing number counts as.
     pub fn of_filler() -> Self {
         Self::of(b"lokt filler\n")
     }
 
-    /// C(n), `self` being C(n-1) and `leaf` what n counts as.
+    /// Returns C(n), `self` being C(n-1) and `leaf` what n counts as.
     #[must_use]
     pub fn then(self, leaf: Self) -> Self {
         let mut both = Sha256::new();
@@ -53,7 +55,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Text that is no digest.
+/// Text that is not a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoDigest;
 
@@ -82,27 +84,27 @@ impl FromStr for Digest {
     }
 }
 
-/// What a slot adds to the chain.
+/// Contribution of a slot to the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leaf {
-    /// What it counts as, unless the next event names it as a filler.
+    /// The digest that it counts as, unless the next event names it as a filler.
     pub digest: Digest,
     /// The number that it names as a filler.
     pub filler: Option<Seq>,
 }
 
 impl Leaf {
-    /// Nothing is there.
+    /// Returns the leaf of a missing number.
     pub fn missing() -> Self {
         Self { digest: Digest::of_filler(), filler: None }
     }
 
-    /// Bytes that are no event.
+    /// Returns the leaf of bytes that are not a valid event.
     pub fn damaged(bytes: &[u8]) -> Self {
         Self { digest: Digest::of(bytes), filler: None }
     }
 
-    /// An event.
+    /// Returns the leaf of an event.
     pub fn event(event: &Stored, bytes: &[u8]) -> Self {
         let digest =
             if event.is_filler() { Digest::of_filler() } else { event.repaired().unwrap_or_else(|| Digest::of(bytes)) };
@@ -110,7 +112,8 @@ impl Leaf {
     }
 }
 
-/// The chain as far as it has been read or written. One event behind, because the next one may name the last as a filler.
+/// The chain up to the last event that was read or written. It settles one event late, because the
+/// next event may name the last one as a filler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chain {
     through: u64,
@@ -125,37 +128,39 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// Of an empty ledger.
+    /// Returns the chain of an empty ledger.
     pub const fn new() -> Self {
         Self { through: 0, settled: Digest::EMPTY, last: None }
     }
 
-    /// Goes on where somebody left off: after event `through`, with C(through-1) and what `through` counts as.
+    /// Resumes after event `through`, with C(through-1) and what `through` counts as.
     pub const fn resume(through: Seq, before: Digest, last: Digest) -> Self {
         Self { through: through.get(), settled: before, last: Some(last) }
     }
 
-    /// Goes on after event `through`, 0 being none, with C(through) settled.
+    /// Resumes after event `through`, 0 being none, with C(through) settled.
     pub const fn settled(through: u64, digest: Digest) -> Self {
         Self { through, settled: digest, last: None }
     }
 
-    /// The number of the last event; 0 at the beginning.
+    /// Returns the number of the last event; 0 at the beginning.
     pub const fn through(&self) -> u64 {
         self.through
     }
 
-    /// C(through-1) and what the last event counts as so far: what [`resume`](Self::resume) asks for. `None` at the beginning.
+    /// Returns C(through-1) and what the last event counts as so far, as [`resume`](Self::resume)
+    /// takes them. `None` at the beginning.
     pub fn state(&self) -> Option<(Digest, Digest)> {
         Some((self.settled, self.last?))
     }
 
-    /// C(through), if the next event doesn't name the last one as a filler: what a checkpoint is.
+    /// Returns C(through), if the next event doesn't name the last one as a filler. This is the
+    /// digest of a checkpoint.
     pub fn digest(&self) -> Digest {
         self.last.map_or(self.settled, |last| self.settled.then(last))
     }
 
-    /// C(through), as the next event has to carry it, if it names `filler`.
+    /// Returns C(through), as the next event has to carry it if it names `filler`.
     pub fn for_next(&self, filler: Option<Seq>) -> Digest {
         match self.last {
             Some(_) if filler.is_some_and(|filler| filler.get() == self.through) => {
@@ -165,14 +170,15 @@ impl Chain {
         }
     }
 
-    /// Adds the next slot. Gives C(n-1), which the event in it carries if it carries the chain.
+    /// Adds the next slot. Returns C(n-1), which the event in it carries if it carries the chain.
     pub fn push(&mut self, leaf: Leaf) -> Digest {
         let before = self.for_next(leaf.filler);
         *self = Self { through: self.through + 1, settled: before, last: Some(leaf.digest) };
         before
     }
 
-    /// Adds the numbers up to `last`, which are all missing. So many that nobody will ever fill them count as one.
+    /// Adds the numbers up to `last`, which are all missing. A gap that is too long ever to be
+    /// filled counts as one number.
     pub fn push_gap(&mut self, last: Seq) {
         if last.get() - self.through.min(last.get()) > GAP_MAX {
             self.push(Leaf::missing());

@@ -1,16 +1,16 @@
-//! One line that stands for all events up to a number, to be kept elsewhere: `N:HEX`.
+//! One line that stands for all events up to a number, to be stored elsewhere: `N:HEX`.
 
 use core::fmt;
 use core::str::FromStr;
 
 use super::chain::Digest;
 
-/// The head's digest, for safe keeping.
+/// The digest of the head, for safekeeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Up to which event.
+    /// Number of the last event.
     pub head: u64,
-    /// Their digest.
+    /// Digest of all events up to it.
     pub chain: Digest,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for Checkpoint {
     }
 }
 
-/// Text that is no checkpoint.
+/// Text that is not a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoCheckpoint;
 
@@ -35,7 +35,8 @@ impl core::error::Error for NoCheckpoint {}
 impl FromStr for Checkpoint {
     type Err = NoCheckpoint;
 
-    /// As it is printed, in upper case too, and with blanks around it: people copy it.
+    /// Parses a checkpoint as it is printed, also in upper case, and with blanks around it: people
+    /// copy it.
     fn from_str(text: &str) -> Result<Self, NoCheckpoint> {
         let (head, chain) = text.trim().split_once(':').ok_or(NoCheckpoint)?;
         let is_number = !head.is_empty() && head.bytes().all(|byte| byte.is_ascii_digit());

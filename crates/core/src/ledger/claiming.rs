@@ -1,7 +1,8 @@
-//! A claim's decision, and the events that it becomes.
+//! Decisions about claims, and the events that record them.
 //!
-//! What may be done is decided by [`decide`] as for every other hold; here it is only asked, and its answer turned into events. Nothing
-//! is known of numbers that are still to be given: a new claim's token is the number of the event that makes it, whatever that will be.
+//! [`decide`] decides what is allowed, as for every other hold. This module only asks it, and turns
+//! its answer into events. Numbers of future events aren't known here: a new claim's token is the
+//! number of the event that makes it, whatever that will be.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -23,21 +24,22 @@ use crate::hold::{Hold, Identity, LockId};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Moment, show_wall};
 
-/// So many claims are ended by one native event, which then stays far below the size that an event may have.
+/// Maximum number of claims that one event of an af ledger ends: the event then stays far below the
+/// maximum size.
 const REAPED_PER_EVENT: usize = 1000;
 
-/// Why a claim wasn't made, kept or ended.
+/// Reason why a claim wasn't made, extended or ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// A native ledger has no node of that id.
+    /// An af ledger has no node with that id.
     NoSuchNode,
-    /// Nobody has it, but it can't be claimed; the text is its state.
+    /// Nobody holds it, but it can't be claimed; the text is its state.
     NotAvailable(String),
-    /// As for any hold.
+    /// Refused as any hold.
     Hold(Denial),
 }
 
-/// Text that names no node.
+/// Text that is not a valid node id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadNode {
     node: String,
@@ -58,7 +60,7 @@ impl fmt::Display for BadNode {
 
 impl core::error::Error for BadNode {}
 
-/// May a node be called so?
+/// Checks whether a node may have this id.
 pub fn check_node(style: Style, node: &str) -> Result<(), BadNode> {
     let good = match style {
         Style::Documented => !node.is_empty() && node.len() <= NODE_BYTES_MAX && !node.chars().any(char::is_control),
@@ -67,47 +69,48 @@ pub fn check_node(style: Style, node: &str) -> Result<(), BadNode> {
     if good { Ok(()) } else { Err(BadNode { node: node.to_owned(), style }) }
 }
 
-/// What is known when somebody asks.
+/// Facts for a decision about a claim.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimFacts<'a> {
-    /// Which events to write.
+    /// Style of the events to be written.
     pub style: Style,
-    /// Who has what.
+    /// All claims.
     pub table: &'a Table,
-    /// The state of the proof, in a native ledger.
+    /// State of the proof, in an af ledger.
     pub proof: Option<&'a Proof>,
     /// Claims in files of their own.
     pub files: &'a [LockFile],
     /// Now.
     pub now: Moment,
-    /// Who asks.
+    /// The caller.
     pub me: &'a Identity,
-    /// The number that the next event gets.
+    /// Number of the next event.
     pub next: Seq,
-    /// The claim that this very request has made already, if only a part of its events is left to be written.
+    /// The claim that this very request has made already, if only a part of its events is left to
+    /// be written.
     pub made: Option<Seq>,
 }
 
-/// A claim that is to be made or to go on.
+/// A claim that is to be made or extended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     /// The node.
     pub node: String,
     /// The events, the last of which makes the claim.
     pub drafts: Vec<Draft>,
-    /// Its token, if it has one; a new one's is the number of the last event.
+    /// Its token, if it has one; a new claim's is the number of the last event.
     pub token: Option<Seq>,
-    /// Whose expired claim makes room for it.
+    /// Owner of the expired claim that it replaces.
     pub from: Option<String>,
-    /// Of a claim that goes on: as it was before.
+    /// The hold before the extension, if it is extended.
     pub before: Option<Hold>,
-    /// From when on.
+    /// Start time.
     pub at: Moment,
-    /// Until when.
+    /// Expiry time.
     pub expires_at: Timestamp,
 }
 
-/// A claim that is to end.
+/// A claim that is to be ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// The event.
@@ -116,7 +119,7 @@ pub struct Ended {
     pub token: Seq,
 }
 
-/// Expired claims that are to end.
+/// Expired claims that are to be ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Swept {
     /// Node, owner and token of each.
@@ -125,8 +128,8 @@ pub struct Swept {
     pub drafts: Vec<Draft>,
 }
 
-/// Claims the first of `nodes` that can be had. If none can, says why of each. `only_new`: a live claim of the same owner is another
-/// process's, and no reason to go on with it.
+/// Claims the first of `nodes` that is available. If none is, returns the reason for each.
+/// `only_new`: a live claim of the same owner is another process's, and isn't extended.
 pub fn take(
     scene: ClaimFacts<'_>,
     nodes: &[String],
@@ -143,7 +146,7 @@ pub fn take(
     Err(why)
 }
 
-/// Gives a claim a new end.
+/// Gives a claim a new expiry time.
 pub fn extend(scene: ClaimFacts<'_>, node: &str, ttl_sec: u64, token: Option<Seq>) -> Result<Taken, Refused> {
     scene.exists(node)?;
     let claim = scene.table.claim(node);
@@ -192,7 +195,7 @@ pub fn reap(scene: ClaimFacts<'_>) -> Swept {
     Swept { claims, drafts }
 }
 
-/// Is this the token of a claim that lives? A denial says what else it is.
+/// Checks whether this is the token of a live claim. If not, the denial says why.
 pub fn check(table: &Table, token: Seq, now: &Moment, me: &Identity) -> Result<(), Denial> {
     let mut why = Denial::StaleToken { named: token.get(), current: None };
     for (node, claim) in table.of_token(token) {
@@ -258,7 +261,7 @@ impl ClaimFacts<'_> {
         }
     }
 
-    /// The claim goes on as `next`.
+    /// Extends the claim as `next`.
     fn refresh(self, node: &str, claim: &Claim, next: &Hold, ttl_sec: u64) -> Result<Taken, Refused> {
         self.is_mirrored(node, claim)?;
         let (kind, end) = match self.style {
@@ -278,7 +281,7 @@ impl ClaimFacts<'_> {
         Ok(Taken { node, drafts, token, from: None, before, at: self.now, expires_at })
     }
 
-    /// Is it the one that this very request has made?
+    /// Reports whether this very request has made the claim.
     fn is_made(self, claim: &Claim) -> bool {
         self.made == Some(claim.token) && (claim.pid, &claim.host) == (self.me.pid, &self.me.host)
     }
@@ -294,12 +297,12 @@ impl ClaimFacts<'_> {
         Draft::new(kind, members)
     }
 
-    /// The event that ends expired claims: in the documented style one of them.
+    /// Returns the event that ends expired claims: in the documented style one of them.
     fn reaped(self, claims: &[(&str, &Claim)]) -> Draft {
         if let (Style::Documented, [(node, claim)]) = (self.style, claims) {
             let (owner, token) = (("owner", json!(claim.owner)), ("token", json!(claim.token.get())));
             let mut members = vec![self.timestamp(), ("node_id", json!(node)), owner, token];
-            // Whoever checks this later must not compare two wall clocks either.
+            // A later check of this event must not compare two wall clocks either.
             members.extend(self.boot_clock());
             return Draft::new("lock_reaped", members);
         }
@@ -316,7 +319,8 @@ impl ClaimFacts<'_> {
         Draft::new("nodes_released", members)
     }
 
-    /// What tells on this boot how long a claim lasts, and who made it.
+    /// Returns the members that tell, on this boot, how long a claim lasts, and which process made
+    /// it.
     fn signature(self, ttl_sec: u64) -> Vec<(&'static str, Value)> {
         let mut members = vec![("ttl_sec", json!(ttl_sec))];
         members.extend(self.boot_clock());
@@ -324,7 +328,7 @@ impl ClaimFacts<'_> {
         members
     }
 
-    /// A reading of the boot clock, if it means something to others.
+    /// Returns a reading of the boot clock, if it is meaningful to others.
     fn boot_clock(self) -> Vec<(&'static str, Value)> {
         let Some(boot_id) = self.me.boot_id.as_ref().filter(|_| self.me.boot_clocks) else { return Vec::new() };
         vec![("boot_id", json!(boot_id)), ("boottime_ms", json!(self.now.boottime_ms))]
@@ -341,7 +345,8 @@ impl ClaimFacts<'_> {
         }
     }
 
-    /// In a native ledger: would the node be free for that program, too, once the claim that is known of is gone?
+    /// Checks whether, in an af ledger, the node would be free for the af program, too, once the
+    /// known claim is gone.
     fn is_available(self, node: &str, claim: Option<&Claim>) -> Result<(), Refused> {
         let Some(node) = self.proof.and_then(|proof| proof.node(node)) else { return Ok(()) };
         match &node.workflow {
@@ -352,7 +357,8 @@ impl ClaimFacts<'_> {
         }
     }
 
-    /// In a native ledger: does that program know of the claim? It doesn't, if an event of the other family made it.
+    /// Checks whether, in an af ledger, the af program knows of the claim. It doesn't if an event
+    /// of the other family made it.
     fn is_mirrored(self, node: &str, claim: &Claim) -> Result<(), Refused> {
         let Some(known) = self.proof.and_then(|proof| proof.node(node)) else { return Ok(()) };
         if known.workflow == Workflow::Claimed && known.owner == claim.owner {
@@ -374,7 +380,8 @@ impl ClaimFacts<'_> {
     }
 }
 
-/// A claim without an end that can be read keeps its node for ever: who is refused is told so.
+/// Replaces the denial if the claim's end can't be read: such a claim never frees its node, and the
+/// refused caller must learn that.
 fn doubted(claim: Option<&Claim>, denial: Denial) -> Denial {
     match claim {
         Some(Claim { end: End::Unreadable(text), seq, owner, .. }) => {

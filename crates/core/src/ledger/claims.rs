@@ -1,8 +1,9 @@
-//! Who has which node, folded from the events of both families.
+//! All claims, folded from the events of both families.
 //!
-//! Folded as the seed folds, in the order of the numbers: the last `lock_acquired` holds, and any release or reap frees, whoever wrote
-//! it. The native family does the same in other words. Whatever an event says that doesn't fit what was known is a [`Remark`], never
-//! an error: other programs wrote it, and everybody else has to live with it, too.
+//! Folded as the seed folds, in the order of the numbers: the last `lock_acquired` holds, and any
+//! release or reap frees the node, whichever program wrote it. The af family does the same with
+//! other events. What doesn't fit the events before it is a [`Remark`], never an error: other
+//! programs wrote it, and all readers have to cope with it.
 
 mod rows;
 
@@ -25,13 +26,14 @@ use crate::hold::{Fence, Hold, Identity, LockId, Part, Parts, RECORD_VERSION};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Moment, plus_seconds};
 
-/// What an event that says nothing about its end has said to the native program: the beginning of its time, long ago.
+/// Expiry time that the af program reads from an event without one: the beginning of its time, long
+/// ago.
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
-/// A claim: one owner has one node until some time.
+/// A claim: one owner holds one node until some time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose; empty if the event names nobody.
+    /// The owner; empty if the event names none.
     pub owner: String,
     /// The number of the claim's first event.
     pub token: Seq,
@@ -41,75 +43,76 @@ pub struct Claim {
     pub since: Option<Timestamp>,
     /// The time in its last event.
     pub renewed: Option<Timestamp>,
-    /// Until when.
+    /// Expiry time.
     pub end: End,
-    /// The boot clock of who wrote it, if it did.
+    /// The writer's boot clock, if the writer recorded it.
     pub clock: Option<BootClock>,
-    /// Where it was written, if it says so.
+    /// Host of the writer, if the event names it.
     pub host: String,
-    /// By which process; 0 if it doesn't say.
+    /// Pid of the writer; 0 if the event doesn't name it.
     pub pid: i64,
 }
 
-/// Until when a claim lasts by the wall clock.
+/// Expiry time of a claim by the wall clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// Until then.
+    /// It expires at this time.
     At(Timestamp),
-    /// The event has something there that is no time. It counts as no end: who wrote it meant some time to come.
+    /// The event has something there that is not a time. It counts as no end: its writer meant some
+    /// time in the future.
     Unreadable(String),
 }
 
-/// How a claim of ours is judged on the boot that wrote it.
+/// The clock by which a claim of ours is judged on the boot that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootClock {
     /// The boot.
     pub boot_id: String,
     /// `CLOCK_BOOTTIME` at the last write.
     pub boottime_ms: u64,
-    /// The lease from then on, at least one second.
+    /// Duration from then on in seconds, at least one.
     pub ttl_sec: u64,
 }
 
-/// Something that doesn't fit what was known before it.
+/// Something that doesn't fit the events before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remark {
-    /// A claim was ended that there was none of.
+    /// A claim was ended that didn't exist.
     Unheld {
         /// The node.
         node: String,
     },
-    /// A claim took the place of another one.
+    /// A claim replaced another one.
     Displaced {
         /// The node.
         node: String,
-        /// Whose claim it was.
+        /// Owner of the replaced claim.
         owner: String,
-        /// The token that is stale now.
+        /// Token of the replaced claim, which is stale now.
         token: Seq,
-        /// By the clocks in the events it hadn't ended.
+        /// True if, by the clocks in the events, it hadn't expired.
         live: bool,
     },
-    /// A refresh of a claim that isn't its owner's, or of none: nothing was refreshed.
+    /// A refresh of another owner's claim, or of none: nothing was refreshed.
     NotRefreshed {
         /// The node.
         node: String,
-        /// Who wanted to.
+        /// The owner that tried to refresh it.
         owner: String,
     },
-    /// Its end can't be read.
+    /// The claim's end can't be read.
     EndUnreadable {
         /// The node.
         node: String,
-        /// What stands there.
+        /// The unreadable text.
         text: String,
     },
-    /// It is about claims, but can't be understood: nobody knows which node it is about.
+    /// The event is about claims, but can't be understood: it isn't known which node it is about.
     Unreadable(String),
 }
 
 impl Remark {
-    /// Nobody knows what the event meant: the table may be wrong from here on.
+    /// Reports whether the meaning of the event is unknown: the table may be wrong from here on.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Unreadable(_))
     }
@@ -140,37 +143,38 @@ pub struct Table {
 }
 
 impl Table {
-    /// Nobody has anything.
+    /// Creates an empty table.
     pub const fn new(style: Style) -> Self {
         Self { style, claims: BTreeMap::new() }
     }
 
-    /// Whose a node is, or was and hasn't been ended.
+    /// Returns the claim on a node, expired or not, that no event has ended.
     pub fn claim(&self, node: &str) -> Option<&Claim> {
         self.claims.get(node)
     }
 
-    /// All of them, by the text of their nodes.
+    /// Returns all claims, sorted by the text of their nodes.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Claim)> {
         self.claims.iter().map(|(node, claim)| (node.as_str(), claim))
     }
 
-    /// The claim of this token. A node's claims have different ones; those of one `nodes_claimed` share theirs.
+    /// Returns the claims with this token. A node's claims have different tokens; those of one
+    /// `nodes_claimed` share theirs.
     pub fn of_token(&self, token: Seq) -> impl Iterator<Item = (&str, &Claim)> {
         self.iter().filter(move |(_, claim)| claim.token == token)
     }
 
-    /// How many there are.
+    /// Returns the number of claims.
     pub fn len(&self) -> usize {
         self.claims.len()
     }
 
-    /// Are there none?
+    /// Reports whether there are no claims.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }
 
-    /// Does an event of this type say anything about claims?
+    /// Reports whether an event of this type says anything about claims.
     pub fn concerns(style: Style, kind: &str) -> bool {
         match kind {
             "lock_acquired" | "lock_released" | "lock_reaped" | "nodes_claimed" | "claim_refreshed"
@@ -180,7 +184,7 @@ impl Table {
         }
     }
 
-    /// The next event.
+    /// Applies the next event.
     pub fn apply(&mut self, seq: Seq, event: &Stored) -> Vec<Remark> {
         let mut remarks = Vec::new();
         if let Err(why) = self.fold(seq, event, &mut remarks) {
@@ -253,7 +257,8 @@ impl Table {
         }
     }
 
-    /// A node that is made again has the claim that it is made with: mostly none.
+    /// Applies the creation of a node. A node that is created again has the claim that it is
+    /// created with: usually none.
     fn create(&mut self, seq: Seq, event: &Stored) -> Result<(), String> {
         let node = Members::of(&event.members).get("node").and_then(Value::as_object).ok_or("it has no node")?;
         let node = Members::of(node);
@@ -268,12 +273,12 @@ impl Table {
         Ok(())
     }
 
-    /// For a cache.
+    /// Returns the rows for a cache.
     pub fn rows(&self) -> Vec<Row> {
         self.claims.iter().map(|(node, claim)| Row::of(node, claim)).collect()
     }
 
-    /// From a cache; `None` if a row isn't one.
+    /// Restores a table from a cache; `None` if a row is invalid.
     pub fn from_rows(style: Style, rows: Vec<Row>) -> Option<Self> {
         let claims = rows.into_iter().map(Row::claim).collect::<Option<_>>()?;
         Some(Self { style, claims })
@@ -285,7 +290,7 @@ impl Claim {
         let members = Members::of(&event.members);
         let owner = members.text("owner")?.unwrap_or_default().to_owned();
         let clock = clock_of(members).filter(|clock| match (event.timestamp, &end) {
-            // Somebody copied the members, but not the times: then only these count.
+            // If a program copied the members but not the times, only the times count.
             (Some(at), End::At(end)) => plus_seconds(at, clock.ttl_sec) == *end,
             _ => false,
         });
@@ -302,14 +307,16 @@ impl Claim {
         })
     }
 
-    /// Had it not ended when `event` was written? `None` if nothing tells when that was.
+    /// Reports whether it hadn't ended when `event` was written. `None` if nothing tells when that
+    /// was.
     pub fn outlasts(&self, event: &Stored) -> Option<bool> {
         let members = Members::of(&event.members);
         let boot_id = members.get("boot_id").and_then(Value::as_str);
         self.lived_at(boot_id.zip(members.number("boottime_ms")), event.timestamp)
     }
 
-    /// By the boot clock if it was read on the boot on which the claim was written, else by the wall clocks of whoever wrote.
+    /// Judges by the boot clock if it was read on the boot on which the claim was written,
+    /// otherwise by the wall clocks of the writers.
     fn lived_at(&self, reading: Option<(&str, u64)>, wall: Option<Timestamp>) -> Option<bool> {
         if let (Some(clock), Some((boot_id, reading_ms))) = (&self.clock, reading)
             && clock.boot_id == boot_id
@@ -331,7 +338,7 @@ impl Claim {
         }
     }
 
-    /// The claim as a hold with an owner part, which every decision is about.
+    /// Returns the claim as a hold with an owner part, which every decision is about.
     pub fn hold(&self, node: &str) -> Hold {
         let expires_at = match self.end {
             End::At(end) => Some(end),
@@ -359,7 +366,7 @@ impl Claim {
             ttl_sec,
             expires_at,
             token: Fence::new(self.token.get()),
-            // Without a boot clock the times of the event alone count, as for a record that was edited.
+            // Without a boot clock only the times of the event count, as for an edited record.
             parts: Some(Parts { process: None, owner: Some(part), edited: self.clock.is_none() }),
             boot_id: self.clock.as_ref().map(|clock| clock.boot_id.clone()),
             held_since: self.since,
@@ -367,7 +374,7 @@ impl Claim {
         }
     }
 
-    /// The same, with how it stands.
+    /// Returns the claim as a hold, with its state.
     pub fn holder(&self, node: &str, now: &Moment, me: &Identity) -> Holder {
         let hold = self.hold(node);
         let elapsed = Elapsed::of(&hold, now, me);
@@ -375,12 +382,12 @@ impl Claim {
     }
 }
 
-/// The node that a claim's event is about.
+/// Returns the node that a claim's event is about.
 fn node_of(members: Members<'_>) -> Result<&str, String> {
     members.text("node_id")?.ok_or_else(|| "it names no node".to_owned())
 }
 
-/// A claim's end.
+/// Returns a claim's end.
 fn end_of(members: Members<'_>, name: &str) -> End {
     let read = |text: &str| moment::parse(text).map_or_else(|| End::Unreadable(text.to_owned()), End::At);
     match members.get(name) {

@@ -1,7 +1,8 @@
 //! An event to be written.
 //!
-//! What somebody typed is kept as typed, number by number; only blanks between the pieces go. `type` comes first and `timestamp` second,
-//! because the native program finds the type by looking for the first `"type"` in the bytes.
+//! The caller's input is kept as typed, number by number; only blanks between the pieces are
+//! removed. `type` comes first and `timestamp` second, because the af program finds the type by
+//! searching for the first `"type"` in the bytes.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -17,22 +18,22 @@ use super::json;
 use super::moment;
 use super::seq::{Seq, Style};
 
-/// No event is longer, neither read nor written.
+/// Maximum size of an event in bytes, read or written.
 pub const EVENT_BYTES_MAX: usize = 1 << 20;
-/// No event is nested deeper, so that every reader can follow, in a carrier too.
+/// Maximum nesting depth of an event, so that every reader can parse it, in a carrier too.
 pub const EVENT_DEPTH_MAX: usize = 126;
 
-/// An event as somebody wants it written.
+/// An event that a caller wants to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     kind: String,
-    /// As JSON.
+    /// The value as JSON.
     timestamp: Option<String>,
-    /// All the others: the name, and the value as JSON without blanks.
+    /// All other members: the name, and the value as JSON without blanks.
     members: Vec<(String, String)>,
 }
 
-/// What lokt adds to an event, after its own members.
+/// Members that lokt adds to an event, after its own members.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Added<'a> {
     /// `idempotency_key`
@@ -45,7 +46,7 @@ pub struct Added<'a> {
     pub chain: Option<&'a Digest>,
 }
 
-/// Why something can't be an event.
+/// Reason why something is not a valid event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadEvent(pub String);
 
@@ -62,13 +63,13 @@ fn bad<T>(why: impl Into<String>) -> Result<T, BadEvent> {
 }
 
 impl Draft {
-    /// From one JSON object, as typed or from a line of a file.
+    /// Parses one JSON object, as typed or from a line of a file.
     pub fn parse(json: &[u8]) -> Result<Self, BadEvent> {
         let text = text_of(json)?;
         let mut draft = Self { kind: String::new(), timestamp: None, members: Vec::new() };
         let mut names: Vec<String> = Vec::new();
         for (nth, member) in json::members(text).into_iter().enumerate() {
-            // As `show` and `export` write it: the number that it had there.
+            // `show` and `export` put the number that the event had there first.
             if nth == 0 && member.name == "\"seq\"" {
                 continue;
             }
@@ -95,7 +96,7 @@ impl Draft {
         }
     }
 
-    /// An event of this type; `body` is a JSON object with its other members.
+    /// Creates an event of this type; `body` is a JSON object with its other members.
     pub fn with_body(kind: &str, body: &str) -> Result<Self, BadEvent> {
         let Some(members) = body.trim_ascii().strip_prefix('{') else {
             return bad("an event's body is a JSON object, and this isn't");
@@ -104,7 +105,7 @@ impl Draft {
         Self::parse(format!("{{\"type\":{}{comma}{members}", quoted(kind)).as_bytes())
     }
 
-    /// An event of ours.
+    /// Creates an event of ours.
     pub fn new(kind: &str, members: Vec<(&str, Value)>) -> Self {
         let mut draft = Self { kind: kind.to_owned(), timestamp: None, members: Vec::new() };
         for (name, value) in members {
@@ -116,7 +117,8 @@ impl Draft {
         draft
     }
 
-    /// What a take-over puts where a paused writer may still write, and a repair where nothing is.
+    /// Creates the event that a take-over puts where a suspended writer may still write, and that a
+    /// repair puts into a gap.
     pub fn filler(style: Style) -> Self {
         match style {
             Style::Documented => Self::new("lock_takeover", Vec::new()),
@@ -127,7 +129,7 @@ impl Draft {
         }
     }
 
-    /// What a repair puts in the place of an event of these bytes.
+    /// Creates the event that a repair puts in the place of one with these bytes.
     pub fn repair(style: Style, original: &[u8]) -> Self {
         let digest = Value::String(Digest::of(original).to_string());
         match style {
@@ -138,17 +140,17 @@ impl Draft {
         }
     }
 
-    /// Its `type`.
+    /// Returns its `type`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// One of its members, as JSON; not `type` nor `timestamp`.
+    /// Returns one of its members as JSON, but not `type` or `timestamp`.
     pub fn member(&self, name: &str) -> Option<&str> {
         self.members.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The bytes of its file.
+    /// Returns the bytes of its file.
     pub fn render(&self, style: Style, now: Timestamp, added: Added<'_>) -> Result<Vec<u8>, BadEvent> {
         let timestamp = self.timestamp.clone().unwrap_or_else(|| quoted(&moment::show(now)));
         let mut out = String::with_capacity(256);
@@ -202,7 +204,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Would a native program read the members of an event that it knows as they are meant?
+    /// Checks that the af program would read the members of an event that it knows as they are
+    /// meant.
     fn fits(&self, style: Style) -> Result<(), BadEvent> {
         let misleading = |(name, _): &&(String, String)| style == Style::Native && taken_for(name).is_some();
         match self.members.iter().find(misleading) {
@@ -214,7 +217,7 @@ impl Draft {
         }
     }
 
-    /// In a native ledger nobody would see a claim of the documented kind.
+    /// Refuses claims of the documented kind: in an af ledger no program would see them.
     fn is_no_claim(&self) -> Result<(), BadEvent> {
         if DOCUMENTED_CLAIMS.contains(&self.kind.as_str()) {
             return bad(format!(
@@ -235,7 +238,7 @@ impl Draft {
         out.push('}');
     }
 
-    /// What is to be added and isn't there yet.
+    /// Returns the members to be added that aren't there yet.
     fn to_add(&self, added: Added<'_>) -> Result<Vec<(&'static str, String)>, BadEvent> {
         let all = [
             ("idempotency_key", added.id.map(quoted)),
@@ -274,7 +277,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The text of what should become an event.
+/// Returns the text of what is to become an event.
 fn text_of(bytes: &[u8]) -> Result<&str, BadEvent> {
     if bytes.starts_with(b"\xEF\xBB\xBF") {
         return bad("an event must not begin with a byte order mark");

@@ -1,8 +1,9 @@
-//! Everything that the events up to a number say, and its cache.
+//! The fold of all events up to a number, and its cache.
 //!
-//! A command that asks who has a node doesn't read fifty thousand events for it: it takes what an earlier one kept and reads on from
-//! there. What was kept is void when the event at its end isn't the same any more, or one of the slots whose content may still change:
-//! a filler's, into which a writer that was overtaken may put its event late, a gap's, a damaged event's.
+//! A command that asks for the holder of a node doesn't read fifty thousand events: it takes the
+//! cache of an earlier command and reads on from there. The cache is void if its last event has
+//! changed, or one of the slots whose content may still change: a filler's, into which a writer
+//! whose lock was taken over may put its event late, a gap's, a damaged event's.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -17,54 +18,54 @@ use super::seq::{Seq, Style};
 use super::stored::Stored;
 use crate::fnv::fnv1a_64;
 
-/// A cache of another version is void.
+/// Version of the cache format. A cache of another version is void.
 const VERSION: u32 = 2;
-/// What a cache begins with; its checksum follows.
+/// Beginning of a cache; its checksum follows.
 const HEAD: &str = "lokt-fold ";
-/// More slots than this aren't watched: such a ledger has no cache.
+/// Maximum number of slots that are watched: a ledger with more has no cache.
 const WATCHED_MAX: usize = 1024;
-/// So many of the events that the native program would refuse are remembered.
+/// Maximum number of remembered events that the af program would refuse.
 const REFUSALS_MAX: usize = 16;
 
-/// How to know the file in a slot again.
+/// Identity of the file in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// Inode.
     pub ino: u64,
-    /// When its content last changed, in nanoseconds since 1970.
+    /// Time of the last change of its content, in nanoseconds since 1970.
     pub modified_ns: i64,
     /// Length.
     pub size: u64,
 }
 
-/// All that the events say that were read so far.
+/// The fold of all events that were read so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folded {
     /// The number of the last event that was read; 0 at the beginning.
     pub through: u64,
-    /// Who has what.
+    /// All claims.
     pub table: Table,
-    /// The state of the proof, in a native ledger.
+    /// State of the proof, in an af ledger.
     pub proof: Option<Proof>,
     /// The digest of all events.
     pub chain: Chain,
-    /// Gaps and damaged events: the first number, and what is wrong there.
+    /// Gaps and damaged events: the first number, and a description.
     pub trouble: Vec<(u64, String)>,
-    /// The first few events that the native program would refuse in a native ledger.
+    /// The first few events of an af ledger that the af program would refuse.
     pub refusals: Vec<(u64, String)>,
-    /// Keys of events that were read since the cache was kept, with the numbers of their events.
+    /// Keys of events that were read since the cache was stored, with the numbers of their events.
     pub fresh_ids: Vec<(Seq, Digest)>,
-    /// So many bytes of the file of older keys count.
+    /// Number of bytes that count in the file of older keys.
     pub ids_bytes: u64,
-    /// The number of the last event that the cache knows of; 0 if there is no cache.
+    /// Number of the last event in the cache; 0 if there is no cache.
     pub kept: u64,
-    /// Slots whose content may still change, with what was in them.
+    /// Slots whose content may still change, with the files that were in them.
     watched: Vec<(u64, Option<Mark>)>,
-    /// There is more to watch than can be.
+    /// True if there are too many slots to watch.
     unwatched: bool,
-    /// What was in the last slot.
+    /// The file in the last slot.
     last: Option<Mark>,
-    /// The digest of the last event's bytes; `None` if it was none.
+    /// Digest of the last event's bytes; `None` if the last slot had no event.
     identity: Option<Digest>,
     style: Style,
 }
@@ -87,7 +88,7 @@ struct Cache {
 }
 
 impl Folded {
-    /// Nothing has been read.
+    /// Creates an empty fold.
     pub fn new(style: Style) -> Self {
         Self {
             through: 0,
@@ -107,7 +108,7 @@ impl Folded {
         }
     }
 
-    /// The next event. `leaf` is what it adds to the chain.
+    /// Folds the next event. `leaf` is its contribution to the chain.
     pub fn event(&mut self, seq: Seq, event: &Stored, leaf: Leaf, mark: Mark) {
         self.watch_named(leaf);
         self.go_to(seq, leaf, Some(mark));
@@ -131,26 +132,27 @@ impl Folded {
         }
     }
 
-    /// Is this an event that says nothing but what it adds to the chain? In a native ledger, every event is about the proof.
+    /// Reports whether an event only adds to the chain. In an af ledger, every event is about the
+    /// proof.
     pub fn is_plain(style: Style, event: &Stored) -> bool {
         let says = Table::concerns(style, &event.kind) || event.is_filler() || event.id().is_some();
         style == Style::Documented && !says
     }
 
-    /// The next event, of which [`Self::is_plain`] was said.
+    /// Folds the next event, for which [`Self::is_plain`] is true.
     pub fn plain(&mut self, seq: Seq, leaf: Leaf, mark: Mark) {
         self.watch_named(leaf);
         self.go_to(seq, leaf, Some(mark));
     }
 
-    /// The next slot has something that is no event.
+    /// Folds the next slot, which has something that is not a valid event.
     pub fn damaged(&mut self, seq: Seq, why: &str, leaf: Leaf, mark: Option<Mark>) {
         self.go_to(seq, leaf, mark);
         self.watch(seq.get(), mark);
         self.trouble.push((seq.get(), format!("event {seq} is damaged: {why}")));
     }
 
-    /// The next slots up to `last` have nothing, although there are events after them.
+    /// Folds the next slots up to `last`, which are empty although there are events after them.
     pub fn missing(&mut self, last: Seq) {
         let first = self.through + 1;
         let count = last.get() - self.through;
@@ -161,7 +163,8 @@ impl Folded {
         };
         self.trouble.push((first, what));
         if count > WATCHED_MAX as u64 {
-            // Nobody repairs such a gap one by one, so the chain doesn't count it so either.
+            // Such a gap is never repaired number by number, so the chain doesn't count it that way
+            // either.
             self.unwatched = true;
             self.chain.push_gap(last);
             self.through = last.get();
@@ -175,12 +178,13 @@ impl Folded {
         }
     }
 
-    /// The bytes of the last event, by which the cache knows it again.
+    /// Records the bytes of the last event, by which the cache recognises it.
     pub fn identify(&mut self, bytes: &[u8]) {
         self.identity = Some(Digest::of(bytes));
     }
 
-    /// The event before it is a filler, an event may say: what stands there now may be another's soon.
+    /// Watches the last slot if the event after it names it as a filler: its content may still be
+    /// replaced.
     fn watch_named(&mut self, leaf: Leaf) {
         if leaf.filler.is_some_and(|filler| filler.get() == self.through) {
             self.watch(self.through, self.last);
@@ -206,17 +210,17 @@ impl Folded {
         self.watched.push((seq, mark));
     }
 
-    /// Slots whose content may still change, and what was in them.
+    /// Returns the slots whose content may still change, with the files that were in them.
     pub fn watched(&self) -> &[(u64, Option<Mark>)] {
         &self.watched
     }
 
-    /// Does the last event have these bytes?
+    /// Reports whether the last event has these bytes.
     pub fn ends_with(&self, bytes: &[u8]) -> bool {
         self.identity == Some(Digest::of(bytes))
     }
 
-    /// As the bytes of a cache. `None`: this can't be kept.
+    /// Returns the bytes of a cache; `None` if this fold can't be cached.
     pub fn encode(&self) -> Option<Vec<u8>> {
         if self.unwatched || !self.fresh_ids.is_empty() {
             return None;
@@ -242,7 +246,8 @@ impl Folded {
         Some(bytes)
     }
 
-    /// From the bytes of a cache. `None`: it isn't one, or not one of such a ledger.
+    /// Restores a fold from the bytes of a cache; `None` if it is invalid, or of a ledger of
+    /// another style.
     pub fn decode(bytes: &[u8], style: Style) -> Option<Self> {
         let line_end = bytes.iter().position(|byte| *byte == b'\n')?;
         let (head, json) = (&bytes[..line_end], &bytes[line_end + 1..]);

@@ -1,7 +1,8 @@
-//! JSON text that is known to be valid, cut into pieces without changing a byte of them.
+//! Valid JSON text, cut into pieces without changing a byte of them.
 //!
-//! A parsed value forgets how a number was written and in which order members came; an event must not. Everything here is handed text
-//! that [`check`] has seen, and would give odd pieces, never a panic, for anything else.
+//! A parsed value loses the notation of numbers and the order of members; an event must not. All
+//! functions expect text that [`check`] has accepted. For any other text they would return odd
+//! pieces, but never panic.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,18 +13,18 @@ use serde::de::IgnoredAny;
 pub(super) struct Member<'a> {
     /// Its name, with the quotes.
     pub(super) name: &'a str,
-    /// Where the name begins in the object's text.
+    /// Position of the name in the object's text.
     pub(super) at: usize,
     /// Its value, without blanks around it.
     pub(super) value: &'a str,
 }
 
-/// Is this one JSON value and nothing else? Of any depth.
+/// Checks that this is one JSON value and nothing else, of any depth.
 pub(super) fn check(text: &str) -> Result<(), serde_json::Error> {
     serde_json::from_str::<IgnoredAny>(text).map(|_| ())
 }
 
-/// What kind of value a valid text is, with its article.
+/// Returns the kind of value that a valid text is, with its article.
 pub(super) fn kind(text: &str) -> &'static str {
     match text.trim_ascii_start().as_bytes().first() {
         Some(b'{') => "an object",
@@ -35,7 +36,7 @@ pub(super) fn kind(text: &str) -> &'static str {
     }
 }
 
-/// The members of a valid object, in their order.
+/// Returns the members of a valid object, in their order.
 pub(super) fn members(object: &str) -> Vec<Member<'_>> {
     let mut members = Vec::new();
     let mut at = after_blanks(object, 0) + 1;
@@ -55,7 +56,7 @@ pub(super) fn members(object: &str) -> Vec<Member<'_>> {
     }
 }
 
-/// The elements of a valid array, in their order.
+/// Returns the elements of a valid array, in their order.
 pub(super) fn elements(array: &str) -> Vec<&str> {
     let mut elements = Vec::new();
     let mut at = after_blanks(array, 0) + 1;
@@ -78,7 +79,8 @@ pub(super) fn compact_into(out: &mut String, text: &str) {
     pieces(text, |piece| out.push_str(piece));
 }
 
-/// The same, and strings without escapes that they don't need: some programs read times and ids as they are written.
+/// Appends a valid text without blanks, and its strings without unneeded escapes: some programs
+/// read times and ids as they are written.
 pub(super) fn plain_into(out: &mut String, text: &str) {
     pieces(text, |piece| {
         let plain = || {
@@ -92,7 +94,7 @@ pub(super) fn plain_into(out: &mut String, text: &str) {
     });
 }
 
-/// A valid text's strings, and what is between them without blanks.
+/// Passes on the strings of a valid text, and the text between them without blanks.
 fn pieces(text: &str, mut see: impl FnMut(&str)) {
     let mut at = 0;
     while at < text.len() {
@@ -109,7 +111,7 @@ fn pieces(text: &str, mut see: impl FnMut(&str)) {
     }
 }
 
-/// How many objects and arrays of a valid text are inside each other, at most.
+/// Returns the maximum nesting depth of objects and arrays in a valid text.
 pub(super) fn depth(text: &str) -> usize {
     let (mut open, mut most, mut at) = (0_usize, 0, 0);
     while let Some(byte) = text.as_bytes().get(at) {
@@ -130,7 +132,8 @@ pub(super) fn depth(text: &str) -> usize {
     most
 }
 
-/// The text with U+FFFD for every half of a surrogate pair; `None` if it has none. Only an escape can be one.
+/// Returns the text with U+FFFD for every unpaired surrogate; `None` if it has none. Only an escape
+/// can be one.
 pub(super) fn without_half_pairs(text: &str) -> Option<String> {
     let mut whole = String::new();
     let mut copied = 0;
@@ -157,7 +160,7 @@ pub(super) fn without_half_pairs(text: &str) -> Option<String> {
     Some(whole)
 }
 
-/// The number of the `\uXXXX` at `at`.
+/// Returns the number of the `\uXXXX` at `at`.
 fn escaped_unit(text: &str, at: usize) -> Option<u32> {
     let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
     u32::from_str_radix(digits, 16).ok()
@@ -172,7 +175,7 @@ fn after_blanks(text: &str, from: usize) -> usize {
     from + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-/// Behind the string that begins at `at`.
+/// Returns the position after the string that begins at `at`.
 fn after_string(text: &str, at: usize) -> usize {
     let bytes = text.as_bytes();
     let mut at = at + 1;
@@ -186,7 +189,7 @@ fn after_string(text: &str, at: usize) -> usize {
     text.len()
 }
 
-/// Behind the value that begins at `from`.
+/// Returns the position after the value that begins at `from`.
 fn after_value(text: &str, from: usize) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut open) = (from, 0_usize);
@@ -198,7 +201,7 @@ fn after_value(text: &str, from: usize) -> usize {
                 at += 1;
             }
             b'}' | b']' => {
-                // The end of what is around a number or a word.
+                // The end of the object or array around a number or a word.
                 let Some(left) = open.checked_sub(1) else { return at };
                 open = left;
                 at += 1;

@@ -1,4 +1,5 @@
-//! A claim in a file of its own, `locks/*.lock`, as some programs may write them. lokt reads and respects them, and writes none.
+//! A claim in a file of its own, `locks/*.lock`, as some programs may write them. lokt reads and
+//! respects these files, and writes none.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -13,24 +14,24 @@ use crate::hold::{Hold, Identity, Part, Parts, RECORD_VERSION};
 use crate::liveness::Liveness;
 use crate::time::{Elapsed, Moment};
 
-/// No such file is longer.
+/// Maximum size of such a file in bytes.
 pub const LOCK_FILE_BYTES_MAX: usize = 64 << 10;
 
-/// What such a file says.
+/// Content of such a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockFile {
-    /// Which node.
+    /// The node.
     pub node: String,
-    /// Whose it is.
+    /// The owner.
     pub owner: String,
-    /// Since when.
+    /// Time of acquisition.
     pub acquired_at: Timestamp,
-    /// Until when.
+    /// Expiry time.
     pub expires_at: Timestamp,
 }
 
 impl LockFile {
-    /// From the file's bytes. All four members must be there; the error says what is wrong.
+    /// Parses the file's bytes. All four members must be there; the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         let members = Members::of(&members);
@@ -50,7 +51,7 @@ impl LockFile {
         })
     }
 
-    /// As a hold that ends by the wall clock.
+    /// Returns the claim as a hold that expires by the wall clock.
     pub fn hold(&self) -> Hold {
         let part = Part { since: self.acquired_at, ttl_sec: None, clock_ms: None };
         Hold {
@@ -66,7 +67,7 @@ impl LockFile {
         }
     }
 
-    /// The same, with how it stands.
+    /// Returns the claim as a hold, with its state.
     pub fn holder(&self, now: &Moment, me: &Identity) -> Holder {
         let hold = self.hold();
         let elapsed = Elapsed::of(&hold, now, me);

@@ -1,4 +1,5 @@
-//! The members of an event, as the native program finds them: their names in any case, and `null` being absent.
+//! Members of an event, found as the af program finds them: names without regard to case, and
+//! `null` counts as absent.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -35,7 +36,7 @@ impl<'a> Members<'a> {
         self.get(name).and_then(Value::as_u64)
     }
 
-    /// `node_ids`; none if there are none.
+    /// Returns `node_ids`; empty if there are none.
     pub(super) fn nodes(self) -> Result<Vec<&'a str>, String> {
         match self.get("node_ids") {
             None => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! How long a claim lasts by default: what `meta.json` beside the ledger says.
+//! The default duration of a claim, from `meta.json` beside the ledger.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,14 +7,15 @@ use serde_json::{Map, Value};
 use super::members::Members;
 use crate::duration;
 
-/// No such file is longer.
+/// Maximum size of `meta.json` in bytes.
 pub const META_BYTES_MAX: usize = 1 << 20;
-/// A claim's default lease.
+/// Default duration of a claim in seconds.
 pub const LOCK_TIMEOUT_SEC: u64 = 5 * 60;
-/// The longest that is documented.
+/// Maximum documented duration of a claim in seconds.
 pub const LOCK_TIMEOUT_SEC_MAX: u64 = 60 * 60;
 
-/// The lease that the file's bytes ask for, in whole seconds, and what is odd about it.
+/// Returns the duration that the file's bytes ask for, in whole seconds, and a description of what
+/// is odd about it.
 pub fn lock_timeout_sec(bytes: &[u8]) -> (u64, Option<String>) {
     let members: Map<String, Value> = match serde_json::from_slice(bytes) {
         Ok(members) => members,
@@ -25,7 +26,7 @@ pub fn lock_timeout_sec(bytes: &[u8]) -> (u64, Option<String>) {
     let members = Members::of(&members);
     let nanos = match (members.get("lock_timeout"), members.get("config")) {
         (Some(Value::String(text)), _) => duration::parse(text).ok().map(|duration| duration.as_nanos()),
-        // Zero is what the native program takes for "not set".
+        // The af program reads zero as "not set".
         (Some(Value::Number(number)), _) if number.as_u64() == Some(0) => return (LOCK_TIMEOUT_SEC, None),
         (Some(Value::Number(number)), _) => number.as_u64().map(u128::from),
         (Some(_), _) => None,

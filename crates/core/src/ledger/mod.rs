@@ -1,20 +1,21 @@
-//! The ledger's pure part: numbers and names of events, events as bytes, what they say about claims, and the chain over them.
+//! The ledger's pure part: numbers and names of events, events as bytes, what they say about
+//! claims, and the chain over them.
 //!
 //! | module | one idea |
 //! | --- | --- |
 //! | [`seq`] | numbers of events, and the two styles of file names |
-//! | [`draft`] | an event to be written, from what somebody typed to the bytes of the file |
+//! | [`draft`] | an event to be written, from the caller's input to the bytes of the file |
 //! | [`stored`] | an event that was read |
-//! | [`catalogue`] | what the native program knows |
+//! | [`catalogue`] | event types and members of the af program |
 //! | [`moment`] | times as the ledger's programs write them |
 //! | [`chain`] | one digest over all events up to a number |
-//! | [`checkpoint`] | that digest, as a line to be kept elsewhere |
-//! | [`fold`] | everything that the events up to a number say, and its cache |
-//! | [`claims`] | who has which node, folded from the events of both families |
-//! | [`proof`] | what the native program's replay would refuse |
-//! | [`claiming`] | a claim's decision, and the events that it becomes |
+//! | [`checkpoint`] | that digest, as a line to be stored elsewhere |
+//! | [`fold`] | the fold of all events up to a number, and its cache |
+//! | [`claims`] | all claims, folded from the events of both families |
+//! | [`proof`] | events that the af program's replay would refuse |
+//! | [`claiming`] | decisions about claims, and the events that record them |
 //! | [`lock_file`] | a claim in a file of its own |
-//! | [`meta`] | how long claims last by default |
+//! | [`meta`] | the default duration of claims |
 //! | [`writer_lock`] | the lock file that all programs share, and what an old one proves |
 
 pub mod catalogue;

@@ -1,18 +1,20 @@
 //! Times as the ledger's programs write them.
 //!
-//! They are read as Go reads RFC 3339: any offset, any number of fractional digits (the first nine count), a comma for the decimal point,
-//! an hour of one digit; but `T` and `Z` in capitals, a zone always, and no leap second. They are written in UTC with `Z` and as few
-//! digits as they need.
+//! They are read as Go reads RFC 3339: any offset, any number of fractional digits (the first nine
+//! count), a comma for the decimal point, an hour of one digit. `T` and `Z` must be in capitals, a
+//! zone is required, and there is no leap second. They are written in UTC with `Z` and no more
+//! digits than they need.
 
 use alloc::string::String;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp, civil};
 
-/// The beginning of the year 0: RFC 3339 can't write what is before it.
+/// The beginning of the year 0: RFC 3339 has no earlier times.
 const FIRST_SEC: i64 = -62_167_219_200;
 
-/// Reads a time. One that is well formed but beyond what can be computed with (the end of the year 9999, which people write for "never")
-/// becomes the last moment that can, and one whose offset leads to before the year 0 the first moment that can be written.
+/// Parses a time. A well-formed time beyond those that can be computed with (the end of the year
+/// 9999, which people write for "never") becomes the last that can. A time whose offset leads to
+/// before the year 0 becomes the first that can be written.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let mut rest = text.as_bytes();
     let year = number(&mut rest, 4)?;
@@ -49,12 +51,12 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     Some(utc.checked_add(shift).map_or(if east_sec < 0 { Timestamp::MAX } else { first }, |at| at.max(first)))
 }
 
-/// Shows a time as events have it: UTC, `Z`, no trailing zeros.
+/// Formats a time as in events: UTC, `Z`, no trailing zeros.
 pub fn show(at: Timestamp) -> String {
     crate::time::show_wall(at)
 }
 
-/// Takes a number of exactly so many digits.
+/// Consumes a number of exactly `digits` digits.
 fn number(rest: &mut &[u8], digits: usize) -> Option<u16> {
     let (taken, left) = rest.split_at_checked(digits)?;
     *rest = left;
@@ -66,7 +68,7 @@ fn skip(rest: &mut &[u8], mark: u8) -> Option<()> {
     Some(())
 }
 
-/// Takes a fraction, if there is one, in nanoseconds.
+/// Consumes a fraction, if there is one, and returns it in nanoseconds.
 fn fraction(rest: &mut &[u8]) -> u32 {
     let [b'.' | b',', digits @ ..] = *rest else { return 0 };
     let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -78,7 +80,7 @@ fn fraction(rest: &mut &[u8]) -> u32 {
     nine.fold(0, |nanos, digit| nanos * 10 + u32::from(digit - b'0'))
 }
 
-/// The zone, in seconds east of UTC.
+/// Parses the zone, in seconds east of UTC.
 fn offset(zone: &[u8]) -> Option<i64> {
     if zone == b"Z" {
         return Some(0);
@@ -91,7 +93,7 @@ fn offset(zone: &[u8]) -> Option<i64> {
     let hours = number(&mut rest, 2)?;
     skip(&mut rest, b':')?;
     let minutes = number(&mut rest, 2)?;
-    // 24 and 60 are beyond what there is, but not beyond what Go reads.
+    // No zone has 24 hours or 60 minutes, but Go accepts both.
     let good = rest.is_empty() && hours <= 24 && minutes <= 60;
     good.then(|| sign * (i64::from(hours) * 3600 + i64::from(minutes) * 60))
 }

@@ -1,8 +1,10 @@
-//! What the native program's replay would refuse.
+//! Events that the af program's replay would refuse.
 //!
-//! That program reads all events before it does anything, and one that it can't apply stops every command of it for good. So lokt asks
-//! [`Proof`] before it writes to a native ledger, and `doctor` asks it about what others wrote. Only what is known to be refused is: an
-//! event that is wrongly called good is the native program's to report, one that is wrongly called bad would be replaced by a no-op.
+//! The af program reads all events before it does anything, and an event that it can't apply makes
+//! all its commands fail from then on. So lokt asks [`Proof`] before it writes to an af ledger, and
+//! `doctor` asks it about the events of other programs. Only events that are known to be refused
+//! are refused here. If a bad event passes, the af program reports it; a good event that didn't
+//! pass would be replaced by a no-op.
 
 mod content;
 mod shapes;
@@ -22,10 +24,10 @@ use super::stored::Stored;
 
 pub use self::content::{WrongHash, wrong_hash};
 
-/// A node's id is no longer, in either style.
+/// Maximum length of a node's id in bytes, in either style.
 pub const NODE_BYTES_MAX: usize = 1024;
 
-/// Why the native program would refuse an event; a sentence without its number.
+/// Reason why the af program would refuse an event; a sentence without its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoRefusal(pub String);
 
@@ -35,23 +37,23 @@ impl fmt::Display for GoRefusal {
     }
 }
 
-/// Whether somebody works on a node.
+/// Work state of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Workflow {
     /// It can be claimed.
     Available,
-    /// Somebody has claimed it.
+    /// It is claimed.
     Claimed,
     /// It waits for something else.
     Blocked,
-    /// A word that isn't known: nothing leads from there to anywhere.
+    /// An unknown word: no transition leads out of it.
     Other(String),
 }
 
-/// What is thought of a node.
+/// Assessment of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Epistemic {
-    /// Nothing yet.
+    /// No assessment yet.
     Pending,
     /// It holds.
     Validated,
@@ -63,23 +65,24 @@ pub enum Epistemic {
     Refuted,
     /// It isn't needed. Final.
     Archived,
-    /// A word that isn't known.
+    /// An unknown word.
     Other,
 }
 
-/// A node of the proof. Kept as a short text: a cache has one for each node, and is read by every command that asks about one.
+/// A node of the proof. Stored as a short text: a cache has one for each node, and is read by every
+/// command that asks about one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Node {
-    /// Whether somebody works on it.
+    /// Its work state.
     pub workflow: Workflow,
-    /// What is thought of it.
+    /// Its assessment.
     pub epistemic: Epistemic,
-    /// Who claimed it.
+    /// Owner of the claim.
     pub owner: String,
 }
 
-/// Each state with the letter that it is kept as.
+/// Each state with the letter that is stored for it.
 const EPISTEMIC: [(char, Epistemic); 7] = [
     ('p', Epistemic::Pending),
     ('v', Epistemic::Validated),
@@ -91,7 +94,8 @@ const EPISTEMIC: [(char, Epistemic); 7] = [
 ];
 
 impl From<Node> for String {
-    /// `ap` is available and pending, `cpalice` claimed by alice; a word that isn't known has its length before it.
+    /// Returns the stored text: `ap` is available and pending, `cpalice` claimed by alice; an
+    /// unknown word has its length before it.
     fn from(node: Node) -> Self {
         let epistemic = EPISTEMIC.iter().find(|(_, one)| *one == node.epistemic).map_or('?', |(letter, _)| *letter);
         let owner = node.owner;
@@ -130,7 +134,7 @@ impl TryFrom<String> for Node {
     }
 }
 
-/// The state of a proof as far as the native program checks it.
+/// State of a proof, as far as the af program checks it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Proof {
     nodes: BTreeMap<String, Node>,
@@ -138,22 +142,23 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Nothing has happened yet.
+    /// Returns the state before the first event.
     pub const fn new() -> Self {
         Self { nodes: BTreeMap::new(), challenges: BTreeSet::new() }
     }
 
-    /// A node, if it was made.
+    /// Returns a node, if it was created.
     pub fn node(&self, id: &str) -> Option<&Node> {
         self.nodes.get(id)
     }
 
-    /// All nodes, by the text of their ids.
+    /// Returns all nodes, sorted by the text of their ids.
     pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.nodes.iter().map(|(id, node)| (id.as_str(), node))
     }
 
-    /// As much of it as these events are about: they are refused by the part if and only if they are by the whole.
+    /// Returns the part of the state that these events are about: the part refuses them if and only
+    /// if the whole does.
     #[must_use]
     pub fn part<'e>(&self, events: impl IntoIterator<Item = &'e Stored>) -> Self {
         let mut part = Self::new();
@@ -161,7 +166,7 @@ impl Proof {
             let members = Members::of(&event.members);
             let one = members.get("node_id").and_then(Value::as_str);
             let several = members.get("node_ids").and_then(Value::as_array).into_iter().flatten();
-            // One that has no id is the node without one.
+            // An event without an id is about the node without one.
             for id in several.filter_map(Value::as_str).chain(one).chain([""]) {
                 if let Some(node) = self.nodes.get(id) {
                     part.nodes.insert(id.to_owned(), node.clone());
@@ -175,7 +180,7 @@ impl Proof {
         part
     }
 
-    /// The next event. One that is refused changes nothing, as if a no-op stood in its place.
+    /// Applies the next event. A refused event changes nothing, as if a no-op were in its place.
     pub fn apply(&mut self, _seq: Seq, event: &Stored) -> Result<(), GoRefusal> {
         self.step(event).map_err(GoRefusal)
     }
@@ -211,7 +216,8 @@ impl Proof {
         }
     }
 
-    /// A second node of the same id takes the place of the first. One without an id is a node, too.
+    /// Creates a node. A second node with the same id replaces the first. A node without an id is a
+    /// node, too.
     fn create(&mut self, members: Members<'_>) -> Result<(), String> {
         let none = Map::new();
         let node = Members::of(members.get("node").and_then(Value::as_object).unwrap_or(&none));
@@ -236,7 +242,7 @@ impl Proof {
         Ok(())
     }
 
-    /// Takes all the nodes of an event from one state to another, or none of them.
+    /// Moves all nodes of an event from one state to another, or none of them.
     fn turn(&mut self, members: Members<'_>, from: &Workflow, to: &Workflow, owner: &str) -> Result<(), String> {
         let ids = members.nodes()?;
         let mut met: Vec<&str> = Vec::new();
@@ -280,7 +286,7 @@ impl Proof {
         Ok(())
     }
 
-    /// The node that an event is about.
+    /// Returns the node that an event is about.
     fn known<'m>(&self, members: Members<'m>) -> Result<(&'m str, &Node), String> {
         let id = members.text("node_id")?.unwrap_or_default();
         let node = self.nodes.get(id).ok_or_else(|| no_node(id))?;
@@ -317,14 +323,15 @@ impl fmt::Display for Epistemic {
     }
 }
 
-/// Is this an id that the native program reads as a node's: numbers from 1 up with dots between them, the first being 1? It takes `01` and
-/// `+1` for 1 here, but for other texts everywhere else.
+/// Reports whether the af program reads this as a node's id: numbers from 1 up with dots between
+/// them, the first being 1. It reads `01` and `+1` as 1 here, but as other texts everywhere else.
 fn is_readable_id(id: &str) -> bool {
     let number = |part: &str| part.parse::<i64>().ok().filter(|number| *number >= 1);
     id.split('.').all(|part| number(part).is_some()) && id.split('.').next().and_then(number) == Some(1)
 }
 
-/// Is this how such an id is written by everybody, so that no other text means the same node?
+/// Reports whether all programs write such an id this way, so that no other text means the same
+/// node.
 pub fn is_canonical_id(id: &str) -> bool {
     is_readable_id(id) && id.len() <= NODE_BYTES_MAX && !id.split('.').any(|part| part.starts_with(['0', '+']))
 }

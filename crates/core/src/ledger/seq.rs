@@ -3,22 +3,23 @@
 use alloc::string::String;
 use core::fmt;
 
-/// The number of an event: 1 and up, without gaps. Stays below 2^53, so that every JSON reader keeps it exact.
+/// Number of an event: 1 and up, without gaps. Below 2^53, so that every JSON reader keeps it
+/// exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seq(u64);
 
 impl Seq {
-    /// The first event's.
+    /// Number of the first event.
     pub const FIRST: Self = Self(1);
-    /// The last one that there can be.
+    /// Maximum number of an event.
     pub const MAX: Self = Self((1 << 53) - 1);
 
-    /// A number, if it can be an event's.
+    /// Returns the number, if it can be an event's.
     pub const fn new(number: u64) -> Option<Self> {
         if 1 <= number && number <= Self::MAX.0 { Some(Self(number)) } else { None }
     }
 
-    /// As a number.
+    /// Returns the plain number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -30,39 +31,41 @@ impl fmt::Display for Seq {
     }
 }
 
-/// How a ledger's files are called, and which events its claims are. One style per ledger.
+/// Names of a ledger's files, and event types of its claims. One style per ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Style {
-    /// `event-000001.json` and `lock_acquired`, `lock_released`, `lock_reaped`: as documented.
+    /// Documented ledger format: `event-000001.json` and `lock_acquired`, `lock_released`,
+    /// `lock_reaped`.
     Documented,
-    /// `000001.json` and `nodes_claimed`, `claim_refreshed`, `nodes_released`: as the native program writes.
+    /// Format of the af program: `000001.json` and `nodes_claimed`, `claim_refreshed`,
+    /// `nodes_released`.
     Native,
 }
 
-/// What a file's name says about it.
+/// Meaning of a file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Named {
     /// The event of this number.
     Event(Seq),
-    /// Looks like an event, but isn't one of this ledger.
+    /// A file that looks like an event, but isn't one of this ledger.
     Stray(Oddity),
-    /// No event at all: the lock, a temporary file, somebody's notes.
+    /// Not an event: the lock, a temporary file, a user's notes.
     Other,
 }
 
-/// What is odd about a stray's name.
+/// Defect of a stray's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Oddity {
-    /// It is an event's in the other style.
+    /// It is the name of an event in the other style.
     OtherStyle,
     /// Its number isn't written as the ledger writes it: too few digits or too many, or a sign.
     NotCanonical,
-    /// Its number is zero, or too great.
+    /// Its number is zero, or too large.
     OutOfRange,
 }
 
 impl Style {
-    /// As in JSON and for `--style`.
+    /// Returns its name in JSON and for `--style`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Documented => "documented",
@@ -70,7 +73,7 @@ impl Style {
         }
     }
 
-    /// The file of an event: at least six digits.
+    /// Returns the name of an event's file: at least six digits.
     pub fn file_name(self, seq: Seq) -> String {
         match self {
             Self::Documented => alloc::format!("event-{:06}.json", seq.get()),
@@ -78,7 +81,7 @@ impl Style {
         }
     }
 
-    /// What a file of this name is in a ledger of this style.
+    /// Returns the meaning of a file's name in a ledger of this style.
     pub fn named(self, file: &str) -> Named {
         let Some(stem) = file.strip_suffix(".json") else { return Named::Other };
         let (style, digits) = match stem.strip_prefix("event-") {

@@ -1,9 +1,11 @@
 //! An event that was read.
 //!
-//! It is read as the native program reads it: member names in any case, the last of two that are the same, half a surrogate pair as
-//! U+FFFD, numbers and nesting beyond what we compute with. What that program refuses as no event is [`Damage`]; so is invalid UTF-8,
-//! which it doesn't mind. What it refuses although it is an event (a type that it doesn't know, a release of what nobody has) is said by
-//! [`proof`](super::proof), and a `type` that it overlooks by [`misread`].
+//! It is read as the af program reads it: member names without regard to case, the last of two
+//! members with one name, an unpaired surrogate as U+FFFD, numbers and nesting beyond what we
+//! compute with. What that program refuses as not an event is [`Damage`]; so is invalid UTF-8,
+//! which it accepts. An event that it refuses for another reason (an unknown type, a release of an
+//! unclaimed node) is reported by [`proof`](super::proof), and a `type` that it overlooks by
+//! [`misread`].
 
 mod lenient;
 
@@ -24,21 +26,22 @@ use super::json;
 use super::moment;
 use super::seq::Seq;
 
-/// The native program reads no deeper.
+/// Maximum nesting depth that the af program reads.
 const DEPTH_MAX: usize = 10_000;
 
-/// An event as it stands in its file.
+/// An event as stored in its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
-    /// `type`; of a carrier, its own.
+    /// `type`; for a carrier, its own.
     pub kind: String,
-    /// `timestamp`, where there is one.
+    /// `timestamp`, if there is one.
     pub timestamp: Option<Timestamp>,
-    /// All of its members, `type` and `timestamp` too. Those that the native program knows are under its spelling.
+    /// All of its members, `type` and `timestamp` too. Members that the af program knows are under
+    /// its spelling.
     pub members: Map<String, Value>,
 }
 
-/// Why a file is no event; a sentence without the path.
+/// Reason why a file is not a valid event; a sentence without the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage(pub String);
 
@@ -49,12 +52,12 @@ impl fmt::Display for Damage {
 }
 
 impl Stored {
-    /// Reads the bytes of an event's file, as strictly as the native program does.
+    /// Parses the bytes of an event's file, as strictly as the af program does.
     pub fn parse(bytes: &[u8]) -> Result<Self, Damage> {
         let text = text_of(bytes)?;
         let mut members = match serde_json::from_str::<Members>(text) {
             Ok(Members(members)) => members,
-            // What serde_json refuses may be no more than a number that is too great for it.
+            // serde_json may have refused no more than a number that is too large for it.
             Err(error) => lenient::members(object_in(text)?).ok_or_else(|| Damage(format!("is not JSON: {error}")))?,
         };
         let kind = match members.get_mut("type") {
@@ -74,13 +77,13 @@ impl Stored {
         Ok(Self { kind, timestamp, members })
     }
 
-    /// The event inside, if this is the carrier of one that the native program doesn't know.
+    /// Returns the event inside, if this is the carrier of one that the af program doesn't know.
     pub fn carried(&self) -> Option<&Map<String, Value>> {
         let event = self.members.get("event")?.as_object()?;
         (self.is_no_op() && event.get("type").is_some_and(Value::is_string)).then_some(event)
     }
 
-    /// The type that people gave it: that of the event inside, if this is a carrier.
+    /// Returns the type that its author gave it: that of the event inside, if this is a carrier.
     pub fn shown_kind(&self) -> &str {
         self.carried().and_then(|event| event.get("type")?.as_str()).unwrap_or(&self.kind)
     }
@@ -96,7 +99,7 @@ impl Stored {
         Seq::new(self.members.get("filler")?.as_u64()?)
     }
 
-    /// Is this an event that a take-over put in its place?
+    /// Reports whether this is an event that a take-over put in its place.
     pub fn is_filler(&self) -> bool {
         let own: &[&str] = match self.kind.as_str() {
             "lock_takeover" => &[],
@@ -114,7 +117,8 @@ impl Stored {
         self.members.get("chain")?.as_str()?.parse().ok()
     }
 
-    /// The digest of the bytes that a repair put this in place of. Whatever says more than a repair does is no repair.
+    /// Returns the digest of the bytes that a repair replaced with this event. An event with any
+    /// other member than a repair has is not a repair.
     pub fn repaired(&self) -> Option<Digest> {
         let own: &[&str] = match self.kind.as_str() {
             "lock_takeover" => &[],
@@ -126,15 +130,16 @@ impl Stored {
         self.members.keys().all(|name| known(name)).then_some(says)
     }
 
-    /// Does it release nothing, which the native program takes for a fine event?
+    /// Reports whether it releases nothing, which the af program accepts as an event.
     fn is_no_op(&self) -> bool {
         let none = |ids: &Value| ids.as_array().is_some_and(Vec::is_empty);
         self.kind == "nodes_released" && self.members.get("node_ids").is_some_and(none)
     }
 }
 
-/// The native program looks for the first `"type"` in the bytes, wherever it is, and takes the text behind it as it is. Is that another
-/// than the event's type? `bytes` are an event's.
+/// Reports whether the af program reads another type than the event's. It searches for the first
+/// `"type"` in the bytes, wherever it is, and takes the text after it as it is. `bytes` are an
+/// event's.
 pub fn misread(bytes: &[u8]) -> bool {
     let Ok(text) = core::str::from_utf8(bytes) else { return true };
     let Some(first) = text.find("\"type\"") else { return true };
@@ -143,7 +148,7 @@ pub fn misread(bytes: &[u8]) -> bool {
     found.is_none_or(|member| !member.value.starts_with('"') || member.value.contains('\\'))
 }
 
-/// The event as a line for people and programs: `seq` first, then [`shown`] members.
+/// Returns the event as a line for people and programs: `seq` first, then the [`shown`] members.
 pub fn line(seq: Seq, bytes: &[u8]) -> Result<String, Damage> {
     let mut line = format!("{{\"seq\":{seq}");
     for (name, value) in shown(bytes)? {
@@ -156,8 +161,10 @@ pub fn line(seq: Seq, bytes: &[u8]) -> Result<String, Damage> {
     Ok(line)
 }
 
-/// The members of an event that are shown, in their order and as they are written, names and values as JSON without blanks; of a carrier,
-/// those of the event inside, and what lokt added to it. A member called `seq` is left out. Of any depth: nothing is computed with.
+/// Returns the members of an event that are shown, in their order and as they are written, names
+/// and values as JSON without blanks. For a carrier, these are the members of the event inside, and
+/// those that lokt added to it. A member called `seq` is left out. Accepts any depth: nothing is
+/// computed with.
 pub fn shown(bytes: &[u8]) -> Result<Vec<(&str, String)>, Damage> {
     let event = Stored::parse(bytes)?;
     let own = json::members(text_of(bytes)?);
@@ -179,18 +186,18 @@ pub fn shown(bytes: &[u8]) -> Result<Vec<(&str, String)>, Damage> {
     Ok(members.into_iter().map(|member| (member.name, shown(member))).collect())
 }
 
-/// JSON that is known to be valid, without escapes that people don't need. Everything else stays as it is written: a number that was parsed
-/// would be shown as the nearest one that we compute with.
+/// Returns valid JSON without escapes that people don't need. Everything else stays as it is
+/// written: a parsed number would be shown as the nearest one that we compute with.
 pub fn readable(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     json::plain_into(&mut text, json);
     text
 }
 
-/// What lokt adds to an event, as it is written.
+/// Members that lokt adds to an event, as they are written.
 const ADDED: [&str; 4] = ["\"idempotency_key\"", "\"claim_token\"", "\"filler\"", "\"chain\""];
 
-/// The text of an event's file.
+/// Returns the text of an event's file.
 fn text_of(bytes: &[u8]) -> Result<&str, Damage> {
     if bytes.len() > EVENT_BYTES_MAX {
         return Err(Damage(format!("has {} bytes, and an event has at most {EVENT_BYTES_MAX}", bytes.len())));
@@ -204,7 +211,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, Damage> {
     core::str::from_utf8(bytes).map_err(|error| Damage(format!("is not UTF-8: {error}")))
 }
 
-/// The text, if it is one JSON object.
+/// Returns the text, if it is one JSON object.
 fn object_in(text: &str) -> Result<&str, Damage> {
     json::check(text).map_err(|error| Damage(format!("is not JSON: {error}")))?;
     match json::kind(text) {
@@ -216,7 +223,7 @@ fn object_in(text: &str) -> Result<&str, Damage> {
     }
 }
 
-/// The members of an event as the native program takes them.
+/// Members of an event as the af program reads them.
 struct Members(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Members {
@@ -243,7 +250,8 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// Of two members with one name the last is kept; of two types the first. A type is one only if it is spelled so.
+/// Keeps the last of two members with one name, but the first of two types. Only the exact spelling
+/// `type` is a type.
 fn keep(members: &mut Map<String, Value>, name: Cow<'_, str>, value: Value) {
     match taken_for(&name) {
         None | Some("type") if name == "type" && members.contains_key("type") => {}

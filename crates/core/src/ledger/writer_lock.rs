@@ -1,7 +1,8 @@
 //! The lock that all programs share, `ledger.lock`, and what an old one proves.
 //!
-//! Whatever has that name is a lock: a file with JSON in it, an empty one, a directory. Ours says who we are, so that the next of us
-//! can tell at once whether we are gone; of anybody else's only the age is known.
+//! Anything with that name is a lock: a file with JSON in it, an empty one, a directory. Ours names
+//! our process, so that the next lokt process can tell at once whether we are gone. Of any other
+//! lock only the age is known.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,49 +15,50 @@ use crate::time::{millis_between, parse_wall, show_wall};
 
 /// The lock's name in the ledger.
 pub const LOCK: &str = "ledger.lock";
-/// What a directory that is our lock has in it: the same note as our files.
+/// Name of the file in a lock directory of ours, with the same note as in our lock files.
 pub const NOTE: &str = "holder.json";
-/// A lock of another program that is this old was left behind.
+/// Age in milliseconds from which a lock of another program counts as left behind.
 pub const STALE_MS: u64 = 30_000;
-/// If it is still the same after this long.
+/// Milliseconds for which it must also have been seen unchanged.
 pub const SECOND_LOOK_MS: u64 = 1_000;
-/// No note is longer.
+/// Maximum size of a note in bytes.
 pub const NOTE_BYTES_MAX: usize = 4096;
 
-/// Who wrote a lock, when it was one of us.
+/// The lokt process that wrote a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
-    /// Its process.
+    /// Its pid.
     pub pid: i64,
-    /// When that started; 0 is unknown.
+    /// Its start time; 0 if unknown.
     pub pid_start: i64,
-    /// On which boot.
+    /// Its boot.
     pub boot_id: String,
-    /// In which pid namespace.
+    /// Its pid namespace.
     pub pid_ns: Option<u64>,
-    /// The magic number of the file system, as it saw it.
+    /// Magic number of the file system, as it saw it.
     pub fs: Option<u64>,
-    /// Tells one lock of a process from the next.
+    /// Distinguishes one lock of a process from the next.
     pub nonce: String,
 }
 
-/// What a lock says about itself.
+/// Content of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Note {
-    /// Who holds it, in the words of the program that does.
+    /// The holder, in the words of its program.
     pub agent_id: String,
-    /// Since when.
+    /// Time of acquisition.
     pub acquired_at: Option<Timestamp>,
-    /// On which machine, where it says so.
+    /// The holder's machine, if recorded.
     pub host: String,
-    /// What only we write.
+    /// Members that only lokt writes.
     pub writer: Option<Writer>,
-    /// How the lock was to be known that this one took over: whoever finds it left behind has to go on with that.
+    /// Identity of the lock that this one took over. A process that finds this lock left behind has
+    /// to continue that take-over.
     pub took_over: Option<String>,
 }
 
 impl Note {
-    /// Ours.
+    /// Creates our note.
     pub fn of(me: &Identity, now: Timestamp, nonce: u128) -> Self {
         let nonce = alloc::format!("{nonce:032x}");
         let writer = me.boot_id.clone().map(|boot_id| Writer {
@@ -67,12 +69,13 @@ impl Note {
             fs: me.fs,
             nonce: nonce.clone(),
         });
-        // Unlike any other program's, and any other process's: a program that compares before it releases leaves ours alone.
+        // Unlike that of any other program or process: a program that compares before it releases
+        // leaves our lock alone.
         let agent_id = alloc::format!("lokt-{}-{}-{nonce}", me.host, me.pid);
         Self { agent_id, acquired_at: Some(now), host: me.host.clone(), writer, took_over: None }
     }
 
-    /// As it is written: the documented members first.
+    /// Returns its bytes: the documented members first.
     pub fn render(&self) -> Vec<u8> {
         let mut text = alloc::format!("{{\"agent_id\":{}", Value::from(self.agent_id.as_str()));
         let mut add = |name: &str, value: Value| {
@@ -97,7 +100,8 @@ impl Note {
         text.into_bytes()
     }
 
-    /// What other programs wrote is taken as far as it can be understood; an empty or torn note says nothing.
+    /// Parses a note. Notes of other programs are read as far as they can be understood; an empty
+    /// or torn note has no content.
     pub fn parse(bytes: &[u8]) -> Self {
         let members: Map<String, Value> = serde_json::from_slice(bytes).unwrap_or_default();
         let text = |name: &str| members.get(name).and_then(Value::as_str).map(ToString::to_string);
@@ -109,7 +113,7 @@ impl Note {
                 boot_id: text("boot_id")?,
                 pid_ns: members.get("pid_ns").and_then(Value::as_u64),
                 fs: members.get("fs").and_then(Value::as_u64),
-                // It becomes part of a path.
+                // The nonce becomes part of a path.
                 nonce: text("nonce").filter(|nonce| is_nonce(nonce))?,
             })
         };
@@ -122,55 +126,57 @@ impl Note {
         }
     }
 
-    /// Was it written on another boot of this machine, on a disk that only this machine writes to? Then whoever wrote it is gone.
+    /// Reports whether it was written on another boot of this machine, on a disk that only this
+    /// machine writes to. If so, its writer is gone.
     pub fn is_of_a_boot_that_is_over(&self, me: &Identity) -> bool {
         let Some(writer) = &self.writer else { return false };
         let is_other_boot = me.boot_id.as_ref().is_some_and(|boot_id| *boot_id != writer.boot_id);
-        // A container may have made up a boot id of its own; it has a pid namespace of its own too.
+        // A container may have made up its own boot id; it has its own pid namespace, too.
         let is_same_space = writer.pid_ns.is_some() && writer.pid_ns == me.pid_ns;
         is_other_boot && self.host == me.host && is_same_space && is_local(writer.fs) && is_local(me.fs)
     }
 }
 
-/// 128 random bits, as hex digits.
+/// Reports whether these are 128 random bits, as hex digits.
 fn is_nonce(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A lock as it was found by somebody who holds our own mutex.
+/// A lock as found by a process that holds our own mutex.
 #[derive(Debug, Clone, Copy)]
 pub struct Sight<'a> {
-    /// What it says.
+    /// Its content.
     pub note: &'a Note,
-    /// When it was last changed, by the file system.
+    /// Time of its last change, by the file system.
     pub modified: Timestamp,
-    /// What became of the process that it names, if it is one of us, and of this boot or of an earlier one of this machine.
+    /// State of the process that it names, if that is a lokt process of this boot or of an earlier
+    /// one of this machine.
     pub writer: Option<Process>,
-    /// For how long it has been seen unchanged, by the boot clock.
+    /// Milliseconds for which it has been seen unchanged, by the boot clock.
     pub unchanged_ms: u64,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What is to be done about a lock.
+/// Verdict on a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Somebody may be inside: wait.
+    /// A writer may be inside: wait.
     Held,
-    /// One of us who is dead. The dead don't come back: replace it.
+    /// Its writer is a dead lokt process, which can't come back: replace it.
     Dead,
-    /// Left behind by a program that may come back all the same: take it over with care.
+    /// Left behind by a program that may still come back: take it over with care.
     Stale,
 }
 
-/// Weighs it. Only its writer's death or its age ends a lock.
+/// Judges a lock. Only its writer's death or its age ends it.
 pub fn judge(sight: &Sight<'_>) -> Verdict {
     if sight.writer == Some(Process::Dead) {
         return Verdict::Dead;
     }
     let age_ms = |since: Timestamp| u64::try_from(millis_between(since, sight.now)).ok();
-    // A date in the future proves nothing. The file system's own is the only one that can't be left out: then it must be seen for
-    // that long.
+    // A date in the future proves nothing. The file system's date is the only one that can't be
+    // left out: if it is in the future, the lock must have been seen for that long.
     let said = sight.note.acquired_at.and_then(age_ms);
     let by_file = age_ms(sight.modified).unwrap_or(sight.unchanged_ms);
     let age_ms = said.map_or(by_file, |said| said.min(by_file));

@@ -1,5 +1,6 @@
-//! Names, targets and attributes as JSON: Linux lets them be any bytes. What is UTF-8 is a string, everything else `{"hex":"..."}`.
-//! There is one form for each, so that what was written can be compared and hashed.
+//! Names, targets and attributes as JSON: on Linux they can be any bytes. UTF-8 becomes a string,
+//! everything else `{"hex":"..."}`. Each value has only one form, so that stored values can be
+//! compared and hashed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,10 +9,10 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The one member of what is no text.
+/// The only member of an object that stands for bytes that aren't text.
 const HEX: &str = "hex";
 
-/// Bytes that are written.
+/// Bytes to be written.
 pub(super) struct Shown<'a>(pub(super) &'a [u8]);
 
 /// Bytes that were read.
@@ -63,7 +64,7 @@ impl<'de> Deserialize<'de> for Read {
     }
 }
 
-/// Two digits a byte, in lower case.
+/// Returns two digits per byte, in lower case.
 pub(super) fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -74,7 +75,7 @@ pub(super) fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Back; `None` if it is written otherwise.
+/// Parses such digits; `None` for any other notation.
 pub(super) fn from_hex(digits: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => Some(digit - b'0'),

@@ -1,15 +1,16 @@
-//! What a snapshot is, in the words of its maker: ours, and those of the schemas of `jvs`.
+//! The descriptor of a snapshot: in our own schema, and in those of `jvs`.
 //!
 //! | member | spec and ours | code of `jvs` |
 //! | --- | --- | --- |
-//! | whose | `worktree_id` | `worktree_name` |
-//! | the one before | `parent_snapshot_id`, null if none | `parent_id`, absent if none |
+//! | worktree | `worktree_id` | `worktree_name` |
+//! | predecessor | `parent_snapshot_id`, null if none | `parent_id`, absent if none |
 //! | hashes | `{algo, value}` | the digits of SHA-256 |
-//! | sealed by | SHA-256 of the canonical JSON without `descriptor_checksum` and `integrity_state` | the same with both empty |
+//! | seal | SHA-256 of the canonical JSON without `descriptor_checksum` and `integrity_state` | the same with both empty |
 //!
-//! Ours has `lokt` too, with what the others have no member for. In a repository that `jvs` reads, ours is written with the members of
-//! its code, so that `jvs` finds its way from one snapshot to the one before. `jvs` seals the members that it knows and ignores the rest,
-//! so `lokt` then has a seal of its own over everything, and the hash of the manifest.
+//! Ours also has `lokt`, for what the others have no member for. In a repository that `jvs` reads,
+//! ours is written with the members of its code, so that `jvs` can follow a snapshot to its
+//! predecessor. `jvs` seals the members that it knows and ignores the rest. So `lokt` then has its
+//! own seal over everything, and the hash of the manifest.
 
 use alloc::format;
 use alloc::string::String;
@@ -28,13 +29,14 @@ use crate::lease::json::Ordered;
 use crate::ledger::chain::Digest;
 use crate::time::show_wall;
 
-/// The version of what `lokt` has in it.
+/// Version of the content of `lokt`.
 const VERSION: u64 = 1;
-/// What isn't sealed: the seal, and what is found out later.
+/// Members that aren't sealed: the seal, and results of later checks.
 const UNSEALED: [&str; 2] = ["descriptor_checksum", "integrity_state"];
-/// What was signed was sealed before; descriptors of some versions of `jvs` have these.
+/// Members that a signature adds after sealing; descriptors of some versions of `jvs` have them.
 const SIGNED: [&str; 4] = ["signature", "signing_key_id", "signed_at", "tamper_evidence_state"];
-/// What `jvs` seals, beside the two that are empty then. The first two only the version with locks knows, the third only later ones.
+/// Members that `jvs` seals, beside the two that are empty at that time. Only the version with
+/// locks knows the first two, only later ones know the third.
 const CODE_SEALED: [&str; 10] = [
     "consistency_level",
     "fencing_token",
@@ -50,16 +52,16 @@ const CODE_SEALED: [&str; 10] = [
 /// The member of `lokt` that seals a descriptor in the schema of `jvs`.
 const OWN_SEAL: &str = "checksum";
 
-/// Who wrote it.
+/// Writer of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schema {
-    /// We.
+    /// lokt.
     Lokt,
     /// A program that follows the specification of `jvs`.
     Spec,
     /// `jvs` itself.
     Code(Era),
-    /// We, with the members of the code of `jvs`.
+    /// lokt, with the members of the code of `jvs`.
     Both(Era),
 }
 
@@ -68,66 +70,67 @@ pub enum Schema {
 pub enum Era {
     /// The versions with locks. They hash the times of files.
     Locks,
-    /// All tagged versions, v8.0 and later. Descriptors have neither `consistency_level` nor `fencing_token`.
+    /// All tagged versions, v8.0 and later. Descriptors have neither `consistency_level` nor
+    /// `fencing_token`.
     V8,
 }
 
-/// What is promised of a snapshot.
+/// Consistency that a snapshot promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consistency {
-    /// Nothing moved while it was taken.
+    /// Nothing changed while it was taken.
     Quiesced,
-    /// Something may have.
+    /// Something may have changed.
     BestEffort,
 }
 
 /// A descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Which snapshot.
+    /// Id of the snapshot.
     pub id: SnapshotId,
-    /// Of which worktree.
+    /// Its worktree.
     pub worktree: String,
-    /// The one before it there.
+    /// Its predecessor in the worktree.
     pub parent: Option<SnapshotId>,
-    /// When it was taken.
+    /// Time at which it was taken.
     pub created_at: Timestamp,
-    /// What for, in words.
+    /// Purpose, in words.
     pub note: Option<String>,
-    /// How the tree was copied.
+    /// Method by which the tree was copied.
     pub engine: String,
-    /// What is promised.
+    /// Its promised consistency.
     pub consistency: Consistency,
-    /// The lease under which it was published.
+    /// Token of the lease under which it was published.
     pub token: Option<u64>,
-    /// The hash over the tree.
+    /// Hash over the tree.
     pub root_hash: Hash,
-    /// The same by the recipe of `jvs`, in a snapshot of ours that `jvs` reads.
+    /// The same hash by the recipe of `jvs`, in a snapshot of ours that `jvs` reads.
     pub jvs_root_hash: Option<Hash>,
-    /// The seal, as it was read; a new one is made whenever it is written.
+    /// Seal, as it was read; a new one is made for every write.
     pub checksum: Hash,
-    /// Was it the right one?
+    /// True if the seal was right.
     pub checksum_valid: bool,
-    /// What somebody once found out, which isn't sealed.
+    /// Result of an earlier check, which isn't sealed.
     pub integrity_state: String,
-    /// What moved, if that was allowed.
+    /// Entries that changed during the copy, if that was allowed.
     pub risk: Option<Risk>,
-    /// So many files; other programs don't say.
+    /// Number of files; other programs don't record it.
     pub files: Option<u64>,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub bytes: Option<u64>,
-    /// What isn't in it, the first of them.
+    /// The first few entries that aren't in it.
     pub skipped: Vec<Skipped>,
-    /// So many of those there are.
+    /// Number of entries that aren't in it.
     pub skipped_count: u64,
-    /// Who could write while it was taken; other programs know no other than one alone.
+    /// Write access while it was taken; other programs know only exclusive access.
     pub isolation: Isolation,
-    /// Who wrote it.
+    /// Writer of the descriptor.
     pub schema: Schema,
 }
 
 impl Consistency {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Quiesced => "quiesced",
@@ -135,14 +138,14 @@ impl Consistency {
         }
     }
 
-    /// Back.
+    /// Parses the name.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Quiesced, Self::BestEffort].into_iter().find(|level| level.as_str() == text)
     }
 }
 
 impl Descriptor {
-    /// The same with its seal.
+    /// Returns the descriptor with its seal.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         let members = self.entries().into_iter().map(|(name, value)| (String::from(name), value)).collect();
@@ -153,7 +156,7 @@ impl Descriptor {
         self
     }
 
-    /// As bytes, indented by two, with its seal.
+    /// Returns its bytes with the seal, indented by two.
     pub fn to_bytes(&self) -> Vec<u8> {
         let sealed = self.clone().sealed();
         let mut bytes = serde_json::to_vec_pretty(&Ordered(sealed.entries())).expect("JSON values are JSON");
@@ -161,7 +164,8 @@ impl Descriptor {
         bytes
     }
 
-    /// Back, from any schema; the text says what is wrong. A seal that isn't the right one is told by [`Self::checksum_valid`].
+    /// Parses a descriptor of any schema; the error says what is wrong. [`Self::checksum_valid`]
+    /// reports a wrong seal.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = Members::parse(bytes)?;
         let own = if members.0.contains_key("lokt") { members.must("lokt", Members::of)? } else { Members(Map::new()) };
@@ -191,7 +195,7 @@ impl Descriptor {
         let consistency = members.may("consistency_level", |value| Consistency::parse(value.as_str()?))?;
         let consistency = match (consistency, schema) {
             (Some(consistency), _) => consistency,
-            // It doesn't say: whether something moved nobody looked.
+            // That version doesn't record it: nothing checked whether files changed.
             (None, Schema::Code(Era::V8)) => Consistency::BestEffort,
             (None, _) => return Err("it has no consistency_level".into()),
         };
@@ -199,7 +203,7 @@ impl Descriptor {
         Ok(Self {
             id: members.must("snapshot_id", id)?,
             worktree: members.must(names.worktree, said)?,
-            // Without one it is absent, null or, in Go, nothing.
+            // Without a predecessor it is absent, null or, in Go, empty.
             parent: members
                 .may(names.parent, |value| if value == "" { Some(None) } else { id(value).map(Some) })?
                 .flatten(),
@@ -207,7 +211,7 @@ impl Descriptor {
             note: members.may("note", owned)?.filter(|note| !note.is_empty()),
             engine: members.must("engine", said)?,
             consistency,
-            // No lease has the number 0: it is how the code of `jvs` says that there was none.
+            // No lease has the number 0: the code of `jvs` writes it if there was none.
             token: members
                 .may("fencing_token", Value::as_u64)?
                 .filter(|token| *token > 0 && schema != Schema::Code(Era::V8)),
@@ -226,26 +230,26 @@ impl Descriptor {
         })
     }
 
-    /// For answers: the names of the specification, and ours beside them.
+    /// Returns the members for answers: the names of the specification, and ours beside them.
     pub fn members(&self) -> Map<String, Value> {
         let known = Self { schema: Schema::Spec, ..self.clone() };
         let mut members: Map<String, Value> =
             known.entries().into_iter().map(|(name, value)| (String::from(name), value)).collect();
         members.insert("note".into(), self.note.as_deref().into());
         members.extend(self.own().into_iter().map(|(name, value)| (String::from(name), value)));
-        // Whoever wrote it: what may have moved is told.
+        // Possible changes are reported, whichever program wrote the descriptor.
         if self.consistency == Consistency::BestEffort {
             members.insert("risk".into(), changed_value(self.risk.as_ref()));
         }
         members
     }
 
-    /// The members in their order.
+    /// Returns the members in their order.
     fn entries(&self) -> Vec<(&'static str, Value)> {
         let names = self.schema.names();
         let is_code = self.schema.era().is_some();
         let hash = |hash: &Hash| if is_code { hash.value.as_str().into() } else { hash.to_value() };
-        // What jvs knows of a tree it finds in its own words.
+        // `jvs` finds the hash by its own recipe.
         let root_hash = self.jvs_root_hash.as_ref().filter(|_| is_code).unwrap_or(&self.root_hash);
         let says_how = self.schema != Schema::Code(Era::V8);
         let parent = self.parent.as_ref().map(SnapshotId::as_str);
@@ -287,7 +291,7 @@ impl Descriptor {
         entries
     }
 
-    /// What only ours has.
+    /// Returns the members that only our schema has.
     fn own(&self) -> [(&'static str, Value); 6] {
         [
             ("isolation", self.isolation.as_str().into()),
@@ -300,7 +304,7 @@ impl Descriptor {
     }
 }
 
-/// What members are called in a schema.
+/// Names of members in a schema.
 struct Names {
     worktree: &'static str,
     parent: &'static str,
@@ -314,12 +318,12 @@ impl Schema {
         }
     }
 
-    /// Did we write it? Then it has a manifest and a receipt.
+    /// Reports whether lokt wrote it. If so, it has a manifest and a receipt.
     pub fn is_ours(self) -> bool {
         matches!(self, Self::Lokt | Self::Both(_))
     }
 
-    /// The version of `jvs` whose members, hash and seal it has, if it has those.
+    /// Returns the version of `jvs` whose members, hash and seal it has, if any.
     pub fn era(self) -> Option<Era> {
         match self {
             Self::Code(era) | Self::Both(era) => Some(era),
@@ -329,7 +333,7 @@ impl Schema {
 }
 
 impl Era {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Locks => "locks",
@@ -341,7 +345,7 @@ impl Era {
         [Self::Locks, Self::V8].into_iter().find(|era| era.as_str() == text)
     }
 
-    /// What this version seals, of what it finds in a file.
+    /// Returns the members that this version seals, if a file has them.
     fn sealed(self) -> &'static [&'static str] {
         match self {
             Self::Locks => &CODE_SEALED,
@@ -350,7 +354,7 @@ impl Era {
     }
 }
 
-/// Is this what the members are sealed with?
+/// Reports whether `checksum` is the seal of the members.
 fn is_seal(checksum: &Hash, members: &Map<String, Value>, schema: Schema) -> bool {
     let is_right = |without: &[&str]| checksum.value == seal(members.clone(), schema, without);
     // Later versions have members that they don't seal.
@@ -363,7 +367,7 @@ fn is_seal(checksum: &Hash, members: &Map<String, Value>, schema: Schema) -> boo
     checksum.algo == SHA256 && (is_right(&[]) || (is_signed && is_right(&SIGNED)))
 }
 
-/// The digits of the seal.
+/// Returns the digits of the seal.
 fn seal(mut members: Map<String, Value>, schema: Schema, without: &[&str]) -> String {
     members.retain(|member, _| !without.contains(&member.as_str()));
     if let Schema::Both(era) = schema {
@@ -378,7 +382,8 @@ fn seal(mut members: Map<String, Value>, schema: Schema, without: &[&str]) -> St
     format!("{}", Digest::of(canonical(&members.into()).as_bytes()))
 }
 
-/// The digits of our own seal over a descriptor in the schema of `jvs`: over everything that says something.
+/// Returns the digits of our own seal over a descriptor in the schema of `jvs`. It covers
+/// everything except the seals and the results of later checks.
 fn own_seal(mut members: Map<String, Value>) -> String {
     members.retain(|member, _| !UNSEALED.contains(&member.as_str()));
     if let Some(own) = members.get_mut("lokt").and_then(Value::as_object_mut) {

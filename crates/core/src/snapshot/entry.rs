@@ -1,4 +1,4 @@
-//! One thing in a tree, as a line of its manifest.
+//! One entry of a tree, as a line of its manifest.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::bytes::{Read, Shown, from_hex, to_hex};
 use super::manifest::LINE_BYTES_MAX;
 
-/// All bits of a mode that aren't the type.
+/// All bits of a mode except the type.
 const MODE_MAX: u32 = 0o7777;
 const NANOS_PER_SEC: u32 = 1_000_000_000;
 
@@ -18,78 +18,79 @@ const NANOS_PER_SEC: u32 = 1_000_000_000;
 pub struct Time {
     /// Seconds since 1970.
     pub secs: i64,
-    /// Nanoseconds after that, fewer than a second has.
+    /// Nanoseconds after that, less than a second.
     pub nanos: u32,
 }
 
-/// Something in a tree.
+/// An entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// From the root of the tree, with `/` between names, which may be any bytes; that of the root itself is empty.
+    /// Path from the root of the tree, with `/` between names, which may be any bytes. The root's
+    /// own path is empty.
     pub path: Vec<u8>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its permission bits, with those for set-uid, set-gid and sticky.
+    /// Its permission bits, with set-uid, set-gid and sticky.
     pub mode: u32,
-    /// Whose it is.
+    /// Its owner.
     pub uid: u32,
-    /// Whose group's it is.
+    /// Its group.
     pub gid: u32,
-    /// When it was last changed.
+    /// Time of its last modification.
     pub mtime: Time,
-    /// Its attributes, sorted by name.
+    /// Its extended attributes, sorted by name.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What the original looked like to the kernel. It isn't part of the tree, and not hashed.
+    /// Identity of the original, as the kernel knows it. Not part of the tree, and not hashed.
     pub source: Option<SourceStamp>,
 }
 
-/// What something is.
+/// Kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A file, or the first name of one.
     File {
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
-        /// BLAKE3 of them.
+        /// BLAKE3 of its content.
         hash: [u8; 32],
     },
-    /// Another name of a file or symbolic link whose first name comes before this one.
+    /// Another name of a file or symbolic link whose first name comes earlier.
     HardLink {
-        /// The path of the first name.
+        /// Path of the first name.
         to: Vec<u8>,
     },
     /// A directory.
     Dir,
     /// A symbolic link.
     Symlink {
-        /// Where it leads, as it is written there.
+        /// Its target, as stored in the link.
         target: Vec<u8>,
     },
 }
 
-/// How the kernel tells a file, and each of its changes, from others.
+/// Identity by which the kernel distinguishes a file, and each of its changes, from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceStamp {
     /// The device.
     pub dev: u64,
     /// The inode.
     pub ino: u64,
-    /// When anything about it was last changed; nobody can set it.
+    /// Time of the last change of anything about it; no program can set it.
     pub ctime: Time,
 }
 
 impl Time {
-    /// A time; `None` if a second has no such nanosecond.
+    /// Creates a time; `None` if `nanos` is a second or more.
     pub fn new(secs: i64, nanos: u32) -> Option<Self> {
         (nanos < NANOS_PER_SEC).then_some(Self { secs, nanos })
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns the nanoseconds since 1970.
     pub fn as_nanos(self) -> i128 {
         i128::from(self.secs) * i128::from(NANOS_PER_SEC) + i128::from(self.nanos)
     }
 
-    /// Back; `None` if no file can have it.
+    /// Creates a time from nanoseconds since 1970; `None` if no file can have it.
     pub fn from_nanos(nanos: i128) -> Option<Self> {
         let per_sec = i128::from(NANOS_PER_SEC);
         let secs = i64::try_from(nanos.div_euclid(per_sec)).ok()?;
@@ -97,7 +98,7 @@ impl Time {
     }
 }
 
-/// The members in the order in which they are written. Those that a kind doesn't have are absent.
+/// Members in the order in which they are written. Those that a kind doesn't have are absent.
 #[derive(Serialize)]
 struct Written<'a> {
     path: Shown<'a>,
@@ -119,12 +120,13 @@ struct Written<'a> {
     xattrs: Vec<(Shown<'a>, Shown<'a>)>,
 }
 
-/// The same, as read: a member that isn't known would be something about the tree that is neither restored nor hashed.
+/// The same members, for reading. An unknown member is refused: it would say something about the
+/// tree that is neither restored nor hashed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {
     path: Read,
-    // Borrowed where nothing in it is escaped.
+    // Borrowed if nothing in it is escaped.
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     mode: u32,
@@ -149,12 +151,12 @@ struct Stamp {
 }
 
 impl Entry {
-    /// Its line in a manifest, with a newline; the text says that it would be too long.
+    /// Returns its line in a manifest, with a newline; fails if the line would be too long.
     pub fn line(&self) -> Result<Vec<u8>, String> {
         self.with_source(self.line_without_source()?)
     }
 
-    /// The same without what is known of the source, as it is hashed.
+    /// Returns the line without the identity of the source, as it is hashed.
     pub fn line_without_source(&self) -> Result<Vec<u8>, String> {
         let (mut size, mut hash, mut to, mut target) = (None, None, None, None);
         match &self.kind {
@@ -181,12 +183,13 @@ impl Entry {
         self.short(line)
     }
 
-    /// The line in a manifest, of the one that is hashed: what is known of the source is its last member.
+    /// Turns the line that is hashed into that of a manifest: the identity of the source is its
+    /// last member.
     pub(super) fn with_source(&self, mut line: Vec<u8>) -> Result<Vec<u8>, String> {
         let Some(SourceStamp { dev, ino, ctime }) = self.source else { return Ok(line) };
         let source =
             serde_json::to_vec(&Stamp { dev, ino, ctime: (ctime.secs, ctime.nanos) }).expect("a stamp is JSON");
-        // Without the end of the object.
+        // Cut off the end of the object.
         line.truncate(line.len() - 2);
         line.extend([br#","source":"#, source.as_slice(), b"}\n"].concat());
         self.short(line)
@@ -200,7 +203,7 @@ impl Entry {
         Ok(line)
     }
 
-    /// Back, with or without its newline; the text says what is wrong.
+    /// Parses a line, with or without its newline; the error says what is wrong.
     pub fn parse_line(line: &[u8]) -> Result<Self, String> {
         if line.len() > LINE_BYTES_MAX {
             return Err("it is too long".into());
@@ -231,7 +234,7 @@ impl Entry {
         entry.checked()
     }
 
-    /// The same, if there can be such a thing, and nothing in it leads out of the tree.
+    /// Returns the entry, if there can be such an entry, and nothing in it leads out of the tree.
     fn checked(self) -> Result<Self, String> {
         if !is_path(&self.path) {
             return Err("its path can't be one".into());
@@ -260,7 +263,7 @@ impl Entry {
 }
 
 impl Kind {
-    /// As in a manifest.
+    /// Returns its name in a manifest.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::File { .. } => "file",
@@ -271,7 +274,7 @@ impl Kind {
     }
 }
 
-/// Does it lead from the root to something below it, or nowhere?
+/// Reports whether the path is that of the root, or leads to something below it.
 fn is_path(path: &[u8]) -> bool {
     let is_name = |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&0);
     path.is_empty() || path.split(|byte| *byte == b'/').all(is_name)

@@ -1,4 +1,5 @@
-//! The plan of a restore that exchanges a worktree entry by entry, because something in it must not move.
+//! The plan of a restore that exchanges a worktree entry by entry, because something in it must not
+//! move.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,33 +8,35 @@ use core::fmt::Write as _;
 
 use super::bytes::{from_hex, to_hex};
 
-/// The first word of a plan: what it is, and its version.
+/// First word of a plan: its type and version.
 const MAGIC: &str = "lokt-exchange-1";
-/// The last line: a plan without it was cut off.
+/// Last line: a plan without it was cut off.
 const END: &str = "end";
 
-/// What is exchanged, decided once. Everything that is not in it stays.
+/// Entries to be exchanged, decided once. Everything else stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
-    /// The inode of the directory that the plan is in: in a copy of the repository it differs, and so do all others.
+    /// Inode of the directory that the plan is in. In a copy of the repository it differs, and so
+    /// do all other inodes.
     pub ino: u64,
-    /// The entries, parents before what is in them.
+    /// The entries, parents before their content.
     pub parts: Vec<Part>,
 }
 
 /// One entry of the worktree that is replaced, added or removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Where it is, from the worktree's directory.
+    /// Path from the worktree's directory.
     pub path: Vec<u8>,
-    /// The inode that the snapshot has there; `None`: it has nothing there, and the entry goes.
+    /// Inode of the snapshot's entry; `None` if it has none there, and the worktree's entry is
+    /// removed.
     pub new: Option<u64>,
-    /// The inode that the worktree had there; `None`: it had nothing.
+    /// Inode of the worktree's entry before; `None` if there was none.
     pub old: Option<u64>,
 }
 
 impl Exchange {
-    /// As bytes: one line per part.
+    /// Returns its bytes: one line per part.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{MAGIC} {}\n", self.ino);
         let shown = |ino: Option<u64>| ino.map_or_else(|| String::from("-"), |ino| format!("{ino}"));
@@ -45,7 +48,7 @@ impl Exchange {
         text.into_bytes()
     }
 
-    /// Back; `None` if it is no plan, or not all of one.
+    /// Parses a plan; `None` if it is invalid or incomplete.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(bytes).ok()?;
         let mut lines = text.strip_suffix('\n')?.split('\n');
@@ -71,7 +74,8 @@ impl Exchange {
     }
 }
 
-/// Paths of a plan are renamed: each must lead to something below the directory that it is about.
+/// Reports whether a path leads to something below its directory, which it must: paths of a plan
+/// are renamed.
 fn is_below(path: &[u8]) -> bool {
     let is_name = |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&0);
     path.split(|byte| *byte == b'/').all(is_name)

@@ -1,4 +1,4 @@
-//! Which snapshots may go, and why the others stay.
+//! Snapshots that may be deleted, and the reasons why the others stay.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -9,82 +9,84 @@ use super::id::SnapshotId;
 use super::lineage::{Lineage, Node};
 use crate::time::millis_between;
 
-/// What is to stay beside what must. With either of them having come before another one is no reason to stay.
+/// Snapshots to keep beside those that must stay. If either is set, ancestors of a head and
+/// snapshots of an existing worktree don't stay for that reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// The newest so many of each worktree.
+    /// Number of newest snapshots of each worktree to keep.
     pub keep_last: Option<u64>,
-    /// Those that were taken within so many milliseconds.
+    /// Age in milliseconds up to which snapshots are kept.
     pub keep_within_ms: Option<u64>,
 }
 
-/// What must stay.
+/// Snapshots that must stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// What worktrees go on from.
+    /// Snapshots that worktrees continue from.
     pub heads: BTreeSet<SnapshotId>,
-    /// What worktrees were made from.
+    /// Snapshots that worktrees were created from.
     pub bases: BTreeSet<SnapshotId>,
-    /// What somebody wants to keep.
+    /// Pinned snapshots.
     pub pins: BTreeSet<SnapshotId>,
-    /// What has a name.
+    /// Snapshots that have a name.
     pub refs: BTreeSet<SnapshotId>,
-    /// What somebody is at work with.
+    /// Snapshots that a running operation uses.
     pub running: BTreeSet<SnapshotId>,
-    /// The worktrees that are there. Whoever went back to an earlier snapshot may want to go forward again.
+    /// Existing worktrees. A user who went back to an earlier snapshot may want to go forward
+    /// again.
     pub worktrees: BTreeSet<String>,
 }
 
-/// Why one stays: the strongest reason.
+/// Strongest reason why a snapshot stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// A worktree goes on from it.
+    /// A worktree continues from it.
     Head,
-    /// A worktree was made from it.
+    /// A worktree was created from it.
     Base,
     /// It is pinned.
     Pin,
     /// It has a name.
     Ref,
-    /// Somebody is at work with it.
+    /// A running operation uses it.
     Running,
-    /// It came before a head.
+    /// It is an ancestor of a head.
     Lineage,
-    /// It is of a worktree that is there.
+    /// Its worktree exists.
     Worktree,
     /// It is one of the newest.
     KeepLast,
-    /// It is young.
+    /// It is young enough.
     KeepWithin,
 }
 
-/// One that stays.
+/// A snapshot that stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Which.
+    /// Its id.
     pub id: SnapshotId,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// What may go, and what stays.
+/// Snapshots that may be deleted, and those that stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What may go, oldest first.
+    /// Snapshots that may be deleted, oldest first.
     pub candidates: Vec<Node>,
-    /// What stays.
+    /// Snapshots that stay.
     pub kept: Vec<Kept>,
 }
 
 impl Retention {
-    /// Is more asked for than what must stay?
+    /// Reports whether more is to be kept than what must stay.
     pub fn is_asked(&self) -> bool {
         self.keep_last.is_some() || self.keep_within_ms.is_some()
     }
 }
 
 impl Why {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Head => "head",
@@ -100,7 +102,7 @@ impl Why {
     }
 }
 
-/// Every snapshot either may go or stays.
+/// Decides about every snapshot: it may be deleted, or it stays.
 pub fn plan(lineage: &Lineage, retention: Retention, roots: &Roots, now: Timestamp) -> Plan {
     let ancestors = if retention.is_asked() { BTreeSet::new() } else { lineage.reachable(&roots.heads) };
     let newest = newest(lineage, retention.keep_last.unwrap_or(0));
@@ -126,7 +128,7 @@ pub fn plan(lineage: &Lineage, retention: Retention, roots: &Roots, now: Timesta
     plan
 }
 
-/// The newest so many of each worktree.
+/// Returns the newest `count` snapshots of each worktree.
 fn newest(lineage: &Lineage, count: u64) -> BTreeSet<&SnapshotId> {
     let mut worktrees: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
     for node in lineage.nodes() {
@@ -141,12 +143,12 @@ fn newest(lineage: &Lineage, count: u64) -> BTreeSet<&SnapshotId> {
 }
 
 impl Plan {
-    /// So many bytes would be free.
+    /// Returns the number of bytes that would be freed.
     pub fn bytes(&self) -> u64 {
         self.candidates.iter().fold(0, |sum, node| sum.saturating_add(node.bytes))
     }
 
-    /// So many stay for this reason.
+    /// Returns the number of snapshots that stay for this reason.
     pub fn kept_by(&self, why: Why) -> usize {
         self.kept.iter().filter(|kept| kept.why == why).count()
     }

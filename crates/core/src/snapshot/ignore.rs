@@ -1,13 +1,15 @@
-//! What is left out of snapshots: the file `.lokt-ignore` in the root of a worktree, which reads as `.gitignore` does.
+//! Paths that are left out of snapshots: the file `.lokt-ignore` in the root of a worktree, with
+//! the syntax of `.gitignore`.
 //!
-//! Every pattern is a list of steps, and a path is matched by following all ways through them at once: no pattern is slow, whatever it says.
+//! Every pattern is a list of steps, and a path is matched by following all ways through them at
+//! once: no pattern is slow, whatever it contains.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The name of the file, in the root of a worktree.
+/// Name of the file, in the root of a worktree.
 pub const IGNORE_FILE: &str = ".lokt-ignore";
-/// No such file is longer.
+/// Maximum size of the file in bytes.
 pub const IGNORE_BYTES_MAX: usize = 1 << 20;
 
 /// The patterns of a file.
@@ -18,34 +20,34 @@ pub struct Ignore {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pattern {
-    /// It began with `!`: what it matches is taken after all.
+    /// It began with `!`: what it matches is included after all.
     keeps: bool,
     /// It ended with `/`.
     dirs_only: bool,
     /// It had no `/` elsewhere: it is compared with the last name only.
     name_only: bool,
-    /// What it has to begin with: most paths needn't be looked at any further.
+    /// Required beginning: most paths need no further check.
     head: Vec<u8>,
-    /// What is between the two.
+    /// Steps between beginning and end.
     steps: Vec<Step>,
-    /// What it has to end with.
+    /// Required end.
     tail: Vec<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Byte(u8),
-    /// `?`: any byte, but no `/`.
+    /// `?`: any byte except `/`.
     One,
     /// `[...]`
     Class(Class),
-    /// `*`: any bytes, but no `/`.
+    /// `*`: any bytes except `/`.
     Star,
     /// `**` at the end: everything.
     Any,
-    /// `**/`: any directories, or none. The step that always follows it is there for some.
+    /// `**/`: any directories, or none. The step that always follows it matches some.
     Dirs,
-    /// In the names of directories, which end with a `/`.
+    /// Inside the names of directories, which end with a `/`.
     InDirs,
 }
 
@@ -53,33 +55,34 @@ enum Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Class {
     negated: bool,
-    /// From and to, both included.
+    /// First and last byte, both included.
     ranges: Vec<(u8, u8)>,
 }
 
 impl Ignore {
-    /// Reads the file. Every line is a pattern, or nothing: what can't be one matches nothing.
+    /// Parses the file. Every line is a pattern, or nothing: an invalid pattern matches nothing.
     pub fn parse(text: impl AsRef<[u8]>) -> Self {
         let text = text.as_ref();
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         Self { patterns: text.split(|byte| *byte == b'\n').filter_map(Pattern::parse).collect() }
     }
 
-    /// Are there no patterns?
+    /// Reports whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Is this left out, the directories above it being taken? Whoever walks through a tree doesn't enter what is left out, and asks about
-    /// what it sees on the way.
+    /// Reports whether this is left out, if the directories above it are included. A caller that
+    /// walks through a tree doesn't enter directories that are left out, and asks about each entry
+    /// that it sees.
     pub fn is_ignored(&self, path: &[u8], is_dir: bool) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        // The last one that says something counts.
+        // The last pattern that matches counts.
         let said = self.patterns.iter().rev().find(|pattern| pattern.matches(path, name, is_dir));
         !path.is_empty() && said.is_some_and(|pattern| !pattern.keeps)
     }
 
-    /// Is this left out, or a directory above it?
+    /// Reports whether this, or a directory above it, is left out.
     pub fn hides(&self, path: &[u8], is_dir: bool) -> bool {
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         slashes.into_iter().any(|(slash, _)| self.is_ignored(&path[..slash], true)) || self.is_ignored(path, is_dir)
@@ -118,7 +121,7 @@ impl Pattern {
     }
 }
 
-/// Spaces at the end count only after a backslash.
+/// Removes spaces at the end, except after a backslash.
 fn without_trailing_spaces(line: &[u8]) -> &[u8] {
     let mut end = 0;
     let mut at = 0;
@@ -131,7 +134,7 @@ fn without_trailing_spaces(line: &[u8]) -> &[u8] {
     &line[..end]
 }
 
-/// A pattern as steps; `None` if it can't match anything.
+/// Returns the steps of a pattern; `None` if it can't match anything.
 fn steps(pattern: &[u8]) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut at = 0;
@@ -167,7 +170,8 @@ fn steps(pattern: &[u8]) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// What is between `[` and `]`, and its length with the latter; `None` if it has no end, or a name that isn't known.
+/// Parses the set after a `[`. Returns it with its length, including the `]`; `None` if it has no
+/// end, or an unknown name.
 fn class(pattern: &[u8]) -> Option<(Class, usize)> {
     let negated = matches!(pattern.first(), Some(b'!' | b'^'));
     let mut at = usize::from(negated);
@@ -178,7 +182,7 @@ fn class(pattern: &[u8]) -> Option<(Class, usize)> {
         let byte = *pattern.get(at)?;
         at += 1;
         let single = match byte {
-            // As the first one it is one of the set.
+            // As the first byte, it is a member of the set.
             b']' if at - 1 > first => return Some((Class { negated, ranges }, at)),
             b'\\' => {
                 at += 1;
@@ -196,7 +200,7 @@ fn class(pattern: &[u8]) -> Option<(Class, usize)> {
             }
             b'[' if pattern.get(at) == Some(&b':') => {
                 let end = at + 1 + pattern[at + 1..].iter().position(|byte| *byte == b']')?;
-                // Without a colon before its end it is a set in which a bracket is one.
+                // Without a colon before its end, the bracket is a member of the set.
                 if end >= at + 2 && pattern[end - 1] == b':' {
                     ranges.extend(named(&pattern[at + 1..end - 1])?);
                     at = end + 1;
@@ -212,7 +216,7 @@ fn class(pattern: &[u8]) -> Option<(Class, usize)> {
     }
 }
 
-/// The sets that have names.
+/// Returns the bytes of a named set.
 fn named(name: &[u8]) -> Option<&'static [(u8, u8)]> {
     Some(match name {
         b"alnum" => &[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')],
@@ -237,12 +241,12 @@ impl Class {
     }
 }
 
-/// Do the steps lead through the whole text?
+/// Reports whether the steps match the whole text.
 fn follows(steps: &[Step], text: &[u8]) -> bool {
     if steps.is_empty() {
         return text.is_empty();
     }
-    // Before which steps one can be; the last place is the end.
+    // Steps before which the match can be; the last position is the end.
     let mut here = vec![false; steps.len() + 1];
     let mut next = here.clone();
     here[0] = true;
@@ -269,7 +273,7 @@ fn follows(steps: &[Step], text: &[u8]) -> bool {
     here[steps.len()]
 }
 
-/// Goes on past what may match nothing.
+/// Advances past steps that may match nothing.
 fn skip(steps: &[Step], here: &mut [bool]) {
     for (at, step) in steps.iter().enumerate() {
         match step {

@@ -1,5 +1,5 @@
-//! What somebody is about to do. It is written first and removed last, and its pulse is locked while the process lives: what has an intent
-//! without a living process was left behind.
+//! An operation that a process is about to do. It is written first and removed last, and its pulse
+//! is locked while the process lives. Work whose intent has no living process was left behind.
 
 use alloc::string::String;
 use alloc::vec;
@@ -12,26 +12,26 @@ use super::members::{Members, id, owned, said, time};
 use crate::lease::json::Ordered;
 use crate::time::show_wall;
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u64 = 1;
 
-/// What is to be done.
+/// Kind of operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// To take a snapshot.
+    /// Taking a snapshot.
     Snapshot,
-    /// To bring one back.
+    /// Restoring a snapshot.
     Restore,
-    /// What another program does.
+    /// An operation of another program.
     Other(String),
 }
 
-/// How far it is. Ours are there while it goes on, and then gone.
+/// Progress of the operation. Our own intents exist while it runs, and are removed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It goes on, or was left.
+    /// It is running, or was left behind.
     Active,
-    /// It is done.
+    /// It has finished.
     Completed,
     /// It was given up.
     Abandoned,
@@ -49,34 +49,36 @@ pub struct Pulse {
 /// An intent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// Which one: its file is `<intent_id>.json`. The code of `jvs` has no other than the snapshot's.
+    /// Id of the intent: its file is `<intent_id>.json`. The code of `jvs` has only the snapshot's
+    /// id.
     pub intent_id: String,
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
-    /// With which snapshot.
+    /// Its snapshot.
     pub snapshot_id: SnapshotId,
-    /// In which worktree.
+    /// Its worktree.
     pub worktree_id: String,
-    /// Since when.
+    /// Start time.
     pub created_at: Timestamp,
-    /// How far it is.
+    /// Its progress.
     pub state: State,
-    /// When it was over.
+    /// End time.
     pub completed_at: Option<Timestamp>,
-    /// Under which lease.
+    /// Token of its lease.
     pub token: Option<u64>,
-    /// During which boot.
+    /// Boot of its process.
     pub boot_id: Option<String>,
-    /// The process.
+    /// Its process.
     pub pid: Option<u64>,
     /// Its pulse; other programs have none.
     pub pulse: Option<Pulse>,
-    /// The magic number of the file system, as the process saw it: a lock is seen by others only on some.
+    /// Magic number of the file system, as the process saw it: only on some file systems a lock is
+    /// visible to others.
     pub fs: Option<u64>,
 }
 
 impl Operation {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Snapshot => "snapshot",
@@ -95,7 +97,7 @@ impl Operation {
 }
 
 impl State {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -110,7 +112,7 @@ impl State {
 }
 
 impl Intent {
-    /// As bytes: one line. What isn't known isn't written.
+    /// Returns its bytes: one line. Unknown members aren't written.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut members = vec![
             ("version", VERSION.into()),
@@ -130,7 +132,7 @@ impl Intent {
         Ordered(members).to_bytes()
     }
 
-    /// Back, also from what `jvs` wrote; the text says what is wrong.
+    /// Parses an intent, of ours or of `jvs`; the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = Members::parse(bytes)?;
         members.check_version(VERSION)?;

@@ -1,4 +1,5 @@
-//! Which snapshot came after which, what a worktree goes back to, and where the line is broken.
+//! Ancestry of snapshots: predecessors, what a worktree goes back to, and where the ancestry is
+//! broken.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -7,45 +8,47 @@ use jiff::Timestamp;
 
 use super::id::SnapshotId;
 
-/// A snapshot that is there.
+/// An existing snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Which.
+    /// Its id.
     pub id: SnapshotId,
-    /// The one before it.
+    /// Its predecessor.
     pub parent: Option<SnapshotId>,
-    /// Whose.
+    /// Its worktree.
     pub worktree: String,
-    /// When it was taken.
+    /// Time at which it was taken.
     pub created_at: Timestamp,
-    /// So many bytes would be free without it.
+    /// Number of bytes that would be freed without it.
     pub bytes: u64,
 }
 
-/// All snapshots, and what is left of those that were collected.
+/// All snapshots, and what is left of collected ones.
 #[derive(Debug, Clone, Default)]
 pub struct Lineage {
     nodes: BTreeMap<SnapshotId, Node>,
-    /// What was collected, and the one before it.
+    /// Collected snapshots, and their predecessors.
     gone: BTreeMap<SnapshotId, Option<SnapshotId>>,
 }
 
-/// What is wrong with a line.
+/// A defect of the ancestry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// The one before isn't there, and nobody has collected it.
+    /// The predecessor doesn't exist, and wasn't collected.
     MissingParent {
-        /// Of this one.
+        /// The snapshot.
         id: SnapshotId,
-        /// Which is missing.
+        /// Its missing predecessor.
         parent: SnapshotId,
     },
-    /// These come one after the other in a circle; the lowest is the first, each is followed by the one before it.
+    /// Snapshots that follow each other in a cycle, from the lowest one on; each is followed by its
+    /// predecessor.
     Cycle(Vec<SnapshotId>),
 }
 
 impl Lineage {
-    /// Of the snapshots that there are, and the tombstones of others: which, and which came before it.
+    /// Creates a lineage from the existing snapshots, and from tombstones: their snapshots and the
+    /// predecessors of those.
     pub fn new(
         nodes: impl IntoIterator<Item = Node>,
         gone: impl IntoIterator<Item = (SnapshotId, Option<SnapshotId>)>,
@@ -54,22 +57,24 @@ impl Lineage {
         Self { nodes, gone: gone.into_iter().collect() }
     }
 
-    /// The snapshots that there are, by their ids.
+    /// Returns the existing snapshots, sorted by id.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()
     }
 
-    /// One of them.
+    /// Returns an existing snapshot.
     pub fn get(&self, id: &SnapshotId) -> Option<&Node> {
         self.nodes.get(id)
     }
 
-    /// Those that are there of the given ones and all before them, across those that were collected.
+    /// Returns those of the given snapshots and of all their ancestors that exist, across collected
+    /// ones.
     pub fn reachable<'a>(&'a self, from: impl IntoIterator<Item = &'a SnapshotId>) -> BTreeSet<&'a SnapshotId> {
         let mut passed = BTreeSet::new();
         for start in from {
             let mut at = Some(start);
-            // Where somebody was before, also in a circle, everything that follows is known.
+            // From a snapshot that was passed before, also in a cycle, everything that follows is
+            // known.
             while let Some(id) = at.filter(|id| passed.insert(*id)) {
                 at = self.before(id);
             }
@@ -78,7 +83,7 @@ impl Lineage {
         passed
     }
 
-    /// What is wrong, sorted.
+    /// Returns all defects, sorted.
     pub fn problems(&self) -> Vec<Problem> {
         let is_known = |id: &SnapshotId| self.nodes.contains_key(id) || self.gone.contains_key(id);
         let missing = self.nodes.values().filter_map(|node| {
@@ -89,9 +94,9 @@ impl Lineage {
         missing.into_iter().chain(self.cycles().into_iter().map(Problem::Cycle)).collect()
     }
 
-    /// Every circle, once.
+    /// Returns every cycle once.
     fn cycles(&self) -> Vec<Vec<SnapshotId>> {
-        // In which walk each was passed.
+        // The walk in which each snapshot was passed.
         let mut passed: BTreeMap<&SnapshotId, usize> = BTreeMap::new();
         let mut cycles = Vec::new();
         for (walk, start) in self.nodes.keys().enumerate() {
@@ -100,7 +105,7 @@ impl Lineage {
                 passed.insert(id, walk);
                 at = self.before(id);
             }
-            // It ended where the same walk had been: from there on it is a circle.
+            // It ended at a snapshot of the same walk: from there on it is a cycle.
             if let Some(id) = at.filter(|id| passed.get(id) == Some(&walk)) {
                 cycles.push(self.circle(id));
             }
@@ -109,7 +114,7 @@ impl Lineage {
         cycles
     }
 
-    /// The circle that one is in, beginning with the lowest.
+    /// Returns the cycle that a snapshot is in, beginning with the lowest.
     fn circle(&self, start: &SnapshotId) -> Vec<SnapshotId> {
         let mut circle = Vec::from([start.clone()]);
         let mut at = self.before(start);
@@ -122,7 +127,7 @@ impl Lineage {
         circle
     }
 
-    /// The one before, there or collected.
+    /// Returns the predecessor of a snapshot, existing or collected.
     fn before(&self, id: &SnapshotId) -> Option<&SnapshotId> {
         match self.nodes.get(id) {
             Some(node) => node.parent.as_ref(),

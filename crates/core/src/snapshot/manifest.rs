@@ -1,7 +1,9 @@
-//! What is in a tree: one line for each thing, sorted by path. It is the authority about everything that the copy in the store can't be
-//! trusted with: which names were one file, owners, times, attributes.
+//! Content of a tree: one line for each entry, sorted by path. It is the authority about everything
+//! that the copy in the store can't be trusted with: which names were one file, owners, times,
+//! attributes.
 //!
-//! The first line is a header. Lines can be written and read one by one, so a tree is never in memory because of its manifest.
+//! The first line is a header. Lines can be written and read one by one, so a manifest never needs
+//! a whole tree in memory.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -11,21 +13,21 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::{Entry, Kind, Time};
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u64 = 1;
-/// How contents are hashed.
+/// Algorithm of the hashes of contents.
 const ALGO: &str = "blake3";
-/// No line is longer. A path has a few thousand bytes; only attributes can be many.
+/// Maximum length of a line in bytes. A path has a few thousand bytes; only attributes can be many.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// The first line.
+/// First line of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// When the source was looked at before it was copied, by the clock that stamps its files. What changed after a moment shortly before may
-    /// have changed again within the same tick.
+    /// Time of the scan of the source before the copy, by the clock that stamps its files. A file
+    /// that changed after a moment shortly before it may have changed again within the same tick.
     pub scanned_at: Time,
-    /// Does every change of the source move a file's change time, and did nothing change while it was copied? Only then what is known of the
-    /// source says anything about it later.
+    /// True if every change of the source moves a file's change time, and nothing changed during
+    /// the copy. Only then the identity of a source says anything about it later.
     pub trusted: bool,
 }
 
@@ -34,20 +36,20 @@ pub struct Header {
 pub struct Manifest {
     /// The first line.
     pub header: Header,
-    /// Sorted by path; the first is the root, whose path is empty.
+    /// Entries sorted by path; the first is the root, whose path is empty.
     pub entries: Vec<Entry>,
 }
 
-/// Looks whether lines make a tree, one after the other.
+/// Checks line by line that the lines form a tree.
 #[derive(Debug, Default)]
 pub struct Checker {
     last: Option<Vec<u8>>,
     dirs: BTreeSet<Vec<u8>>,
-    /// What a hard link can lead to. Only what has been there before can be a first name.
+    /// Possible targets of a hard link. Only an earlier entry can be a first name.
     files: BTreeSet<Vec<u8>>,
 }
 
-/// The hash over a tree, one entry after the other.
+/// Computes the hash over a tree, entry by entry.
 #[derive(Debug, Clone, Default)]
 pub struct RootHasher(blake3::Hasher);
 
@@ -61,7 +63,7 @@ struct HeaderLine {
 }
 
 impl Header {
-    /// Its line, with a newline.
+    /// Returns its line, with a newline.
     pub fn line(&self) -> Vec<u8> {
         let scanned_at = (self.scanned_at.secs, self.scanned_at.nanos);
         let header = HeaderLine { version: VERSION, algo: ALGO.into(), scanned_at, trusted: self.trusted };
@@ -70,14 +72,14 @@ impl Header {
         line
     }
 
-    /// Back, with or without its newline; the text says what is wrong.
+    /// Parses a line, with or without its newline; the error says what is wrong.
     pub fn parse_line(line: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Version {
             version: u64,
         }
         let no_header = |error| format!("it doesn't begin as a manifest does ({error})");
-        // First: what a newer version writes needn't look like a header of ours.
+        // First: the header of a newer version needn't look like ours.
         let Version { version } = parse_json(line).map_err(no_header)?;
         if version != VERSION {
             return Err(format!("its version is {version}, which this program doesn't know"));
@@ -97,7 +99,7 @@ fn parse_json<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, serde_json::E
 }
 
 impl Manifest {
-    /// As bytes; the text says which entry is too long for a line.
+    /// Returns its bytes; the error names an entry that is too long for a line.
     pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
         let mut bytes = self.header.line();
         for entry in &self.entries {
@@ -106,7 +108,7 @@ impl Manifest {
         Ok(bytes)
     }
 
-    /// Back; the text says what is wrong in which line.
+    /// Parses a manifest; the error says what is wrong in which line.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let whole = bytes.strip_suffix(b"\n").ok_or("it ends in the middle of a line")?;
         let mut lines = whole.split(|byte| *byte == b'\n');
@@ -122,20 +124,21 @@ impl Manifest {
         Ok(Self { header, entries })
     }
 
-    /// The hash over everything in the tree.
+    /// Returns the hash over the whole tree.
     pub fn root_hash(&self) -> Result<[u8; 32], String> {
         root_hash(&self.entries)
     }
 
-    /// What is at a path.
+    /// Returns the entry at a path.
     pub fn get(&self, path: &[u8]) -> Option<&Entry> {
         let at = self.entries.binary_search_by(|entry| entry.path.as_slice().cmp(path)).ok()?;
         self.entries.get(at)
     }
 }
 
-/// The hash over everything in a tree whose entries are sorted: contents, names, types, modes, owners, times, attributes and which names are
-/// one file. What is known of the source isn't in it, so equal trees have equal hashes wherever they are.
+/// Returns the hash over everything in a tree whose entries are sorted: contents, names, types,
+/// modes, owners, times, attributes and which names are one file. The identity of the source isn't
+/// in it, so equal trees have equal hashes wherever they are.
 pub fn root_hash(entries: &[Entry]) -> Result<[u8; 32], String> {
     let mut hasher = RootHasher::default();
     entries.iter().try_for_each(|entry| hasher.add(entry))?;
@@ -143,27 +146,28 @@ pub fn root_hash(entries: &[Entry]) -> Result<[u8; 32], String> {
 }
 
 impl RootHasher {
-    /// Adds the next entry; the text says that it is too long for a line.
+    /// Adds the next entry; fails if it is too long for a line.
     pub fn add(&mut self, entry: &Entry) -> Result<(), String> {
         self.0.update(&entry.line_without_source()?);
         Ok(())
     }
 
-    /// Adds the next entry and gives its line in the manifest: most of the work is the same for both.
+    /// Adds the next entry and returns its line in the manifest: most of the work is the same for
+    /// both.
     pub fn add_line(&mut self, entry: &Entry) -> Result<Vec<u8>, String> {
         let hashed = entry.line_without_source()?;
         self.0.update(&hashed);
         entry.with_source(hashed)
     }
 
-    /// The hash over all that were added.
+    /// Returns the hash over all entries that were added.
     pub fn finish(&self) -> [u8; 32] {
         self.0.finalize().into()
     }
 }
 
 impl Checker {
-    /// Looks at the next entry; the text says what is wrong with it here.
+    /// Checks the next entry; the error says what is wrong with it here.
     pub fn next(&mut self, entry: &Entry) -> Result<(), String> {
         let path = &entry.path;
         match &self.last {
@@ -184,13 +188,13 @@ impl Checker {
         Ok(())
     }
 
-    /// Looks whether there was a tree at all.
+    /// Checks that there was a tree at all.
     pub fn end(&self) -> Result<(), String> {
         if self.last.is_some() { Ok(()) } else { Err("it has no entries".into()) }
     }
 }
 
-/// The directory that something is in; that of the first level is the root.
+/// Returns the directory that an entry is in; that of the first level is the root.
 fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(&[], |slash| &path[..slash])
 }

@@ -1,4 +1,5 @@
-//! Members of the files of snapshots, read without trusting any of them. What may be absent may also be null, but never something else.
+//! Members of the files of snapshots, read without trusting any of them. An optional member may be
+//! absent or null, but never something else.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,11 +11,11 @@ use crate::lease::json::Unique;
 use crate::lease::record::RECORD_BYTES_MAX;
 use crate::time::parse_wall;
 
-/// The members of an object, each of them there once.
+/// The members of an object, without duplicates.
 pub(super) struct Members(pub(super) Map<String, Value>);
 
 impl Members {
-    /// Of the object that a file is.
+    /// Parses a file that is one object.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > RECORD_BYTES_MAX {
             return Err("it is too long".into());
@@ -27,12 +28,12 @@ impl Members {
         Ok(Self(members))
     }
 
-    /// Of an object inside of one.
+    /// Returns the members of an object inside another.
     pub(super) fn of(value: &Value) -> Option<Self> {
         Some(Self(value.as_object()?.clone()))
     }
 
-    /// Something that may not be there.
+    /// Reads an optional member.
     pub(super) fn may<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, String> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -40,12 +41,12 @@ impl Members {
         }
     }
 
-    /// Something that must be there.
+    /// Reads a required member.
     pub(super) fn must<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>) -> Result<T, String> {
         self.may(name, read)?.ok_or_else(|| format!("it has no {name}"))
     }
 
-    /// What has either name; the first one counts.
+    /// Reads a required member that has either name; the first one counts.
     pub(super) fn must_any<T>(&self, names: [&str; 2], read: impl Fn(&Value) -> Option<T>) -> Result<T, String> {
         match self.may(names[0], &read)? {
             Some(value) => Ok(value),
@@ -53,7 +54,7 @@ impl Members {
         }
     }
 
-    /// What has either name, if any has.
+    /// Reads an optional member that has either name.
     pub(super) fn may_any<T>(&self, names: [&str; 2], read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, String> {
         Ok(match self.may(names[0], &read)? {
             Some(value) => Some(value),
@@ -61,7 +62,8 @@ impl Members {
         })
     }
 
-    /// Refuses what a later version wrote. What says none is another program's, or the first.
+    /// Refuses the file of a later version. A file without a version is another program's, or of
+    /// the first version.
     pub(super) fn check_version(&self, known: u64) -> Result<(), String> {
         match self.may("version", Value::as_u64)? {
             Some(version) if version != known => {
@@ -84,7 +86,7 @@ pub(super) fn owned(value: &Value) -> Option<String> {
     value.as_str().map(String::from)
 }
 
-/// A text that says something.
+/// Reads a text that isn't empty.
 pub(super) fn said(value: &Value) -> Option<String> {
     owned(value).filter(|text| !text.is_empty())
 }

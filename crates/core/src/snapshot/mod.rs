@@ -1,21 +1,21 @@
-//! Snapshots: whole trees, how they are written down, and which of them are still needed.
+//! Snapshots: whole trees, their file formats, and which of them are still needed.
 //!
 //! | module | one idea |
 //! | --- | --- |
-//! | [`id`] | what a snapshot is called |
-//! | [`entry`] | one thing in a tree, as a line |
-//! | [`manifest`] | what is in a tree, and the hash over it |
-//! | [`ignore`] | what is left out |
-//! | [`hash`] | a hash that says how it was made |
-//! | [`descriptor`] | what a snapshot is, in any of three schemas |
-//! | [`risk`] | what moved, and what couldn't be taken |
-//! | [`payload`] | how `jvs` hashes a tree |
-//! | [`receipt`] | what makes a snapshot visible for good |
-//! | [`intent`] | what somebody is about to do |
-//! | [`tombstone`] | what is left of one that was collected |
-//! | [`pin`] | what somebody wants to keep |
-//! | [`lineage`] | which came after which |
-//! | [`gc`] | which may go |
+//! | [`id`] | the id of a snapshot |
+//! | [`entry`] | one entry of a tree, as a line |
+//! | [`manifest`] | the content of a tree, and the hash over it |
+//! | [`ignore`] | paths that are left out |
+//! | [`hash`] | a hash with the name of its algorithm |
+//! | [`descriptor`] | the descriptor of a snapshot, in any of three schemas |
+//! | [`risk`] | entries that changed, and entries that couldn't be copied |
+//! | [`payload`] | the hash of `jvs` over a tree |
+//! | [`receipt`] | the receipt that keeps a snapshot visible permanently |
+//! | [`intent`] | an operation that a process is about to do |
+//! | [`tombstone`] | what is left of a collected snapshot |
+//! | [`pin`] | snapshots that a user wants to keep |
+//! | [`lineage`] | ancestry of snapshots |
+//! | [`gc`] | snapshots that may be deleted |
 //! | [`reference`](mod@reference) | names that `jvs` gives to snapshots |
 
 mod bytes;

@@ -1,5 +1,6 @@
-//! How `jvs` hashes a tree, so that its snapshots can be verified: a line for each thing, sorted by their bytes, SHA-256 of all of them.
-//! Its specification and its code differ in what is in a line.
+//! The hash of `jvs` over a tree, so that its snapshots can be verified: one line for each entry,
+//! sorted by their bytes, SHA-256 of all of them. The specification of `jvs` and its code differ in
+//! the content of a line.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,30 +11,31 @@ use super::bytes::to_hex;
 use super::descriptor::{Era, Schema};
 use super::entry::Time;
 
-/// What says inside of a tree of `jvs` that it is whole. It is no part of the tree.
+/// Name of the file that marks a tree of `jvs` as complete. It is not part of the tree.
 pub const READY: &[u8] = b".READY";
 
-/// What something in a tree is, as far as it counts.
+/// Kind of an entry, as far as it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// A file; each name of one is a file.
+    /// A file; each name of a file is one.
     File {
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
-        /// SHA-256 of them.
+        /// SHA-256 of its content.
         content: [u8; 32],
     },
     /// A directory.
     Dir,
     /// A symbolic link.
     Symlink {
-        /// Where it leads.
+        /// Its target.
         target: &'a [u8],
     },
 }
 
-/// The line of something, without a newline: `type:path:metadata:content`. `None` if it isn't hashed: the root, marks, and everything in
-/// snapshots of ours, which have a manifest.
+/// Returns the line of an entry, without a newline: `type:path:metadata:content`. `None` if it
+/// isn't hashed: the root, marks, and everything in snapshots in our own schema, which have a
+/// manifest.
 pub fn jvs_line(schema: Schema, path: &[u8], mode: u32, mtime: Time, payload: Payload<'_>) -> Option<Vec<u8>> {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let is_file = matches!(payload, Payload::File { .. });
@@ -65,7 +67,7 @@ pub fn jvs_line(schema: Schema, path: &[u8], mode: u32, mtime: Time, payload: Pa
     Some(parts.join(&b':'))
 }
 
-/// The hash over a tree, of its lines in any order.
+/// Returns the hash over a tree from its lines, in any order.
 pub fn jvs_root_hash(mut lines: Vec<Vec<u8>>) -> [u8; 32] {
     lines.sort_unstable();
     let mut hasher = Sha256::new();

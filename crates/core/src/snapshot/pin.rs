@@ -1,4 +1,4 @@
-//! What somebody wants to keep, whatever else says that it may go.
+//! Snapshots that a user wants to keep, whatever else would allow their deletion.
 
 use alloc::string::String;
 use alloc::vec;
@@ -10,24 +10,24 @@ use super::members::{Members, id, owned, time};
 use crate::lease::json::Ordered;
 use crate::time::show_wall;
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u64 = 1;
 
 /// A pin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
-    /// What is kept.
+    /// The pinned snapshot.
     pub snapshot_id: SnapshotId,
-    /// Since when.
+    /// Time of pinning.
     pub created_at: Option<Timestamp>,
-    /// Who wants that.
+    /// The user who pinned it.
     pub created_by: Option<String>,
-    /// Why.
+    /// The reason.
     pub note: Option<String>,
 }
 
 impl Pin {
-    /// As bytes: one line. What isn't known isn't written.
+    /// Returns its bytes: one line. Unknown members aren't written.
     pub fn to_bytes(&self) -> Vec<u8> {
         let id = self.snapshot_id.as_str();
         let mut members = vec![("version", VERSION.into()), ("pin_id", id.into()), ("snapshot_id", id.into())];
@@ -37,7 +37,7 @@ impl Pin {
         Ordered(members).to_bytes()
     }
 
-    /// Back, from anybody's; the text says what is wrong.
+    /// Parses a pin of any program; the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = Members::parse(bytes)?;
         members.check_version(VERSION)?;

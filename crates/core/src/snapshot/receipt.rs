@@ -1,4 +1,4 @@
-//! The receipt of a publish: what makes a snapshot visible for good, once its link is gone.
+//! The receipt of a publish: it keeps a snapshot visible permanently, once its link is gone.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,38 +11,38 @@ use super::members::{Members, id, said, time};
 use crate::lease::json::{Ordered, is_hex, link_number};
 use crate::time::show_wall;
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u64 = 1;
-/// The digits of a chain's id.
+/// Number of digits of a chain's id.
 const CHAIN_DIGITS: usize = 32;
 
 /// A receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
-    /// Of which snapshot.
+    /// The snapshot.
     pub snapshot_id: SnapshotId,
-    /// In which worktree.
+    /// Its worktree.
     pub worktree_id: String,
-    /// When it was taken.
+    /// Time at which it was taken.
     pub created_at: Timestamp,
-    /// When it was published.
+    /// Time at which it was published.
     pub completed_at: Timestamp,
-    /// How it was copied.
+    /// Method by which it was copied.
     pub engine: String,
-    /// What its descriptor is sealed with.
+    /// Seal of its descriptor.
     pub descriptor_checksum: Hash,
-    /// The hash over its tree.
+    /// Hash over its tree.
     pub payload_root_hash: Hash,
     /// The number of the link that published it.
     pub number: u64,
-    /// The chain of that.
+    /// Chain of that link.
     pub chain: String,
-    /// The snapshot before it.
+    /// Its predecessor.
     pub parent: Option<SnapshotId>,
 }
 
 impl Receipt {
-    /// As bytes: one line.
+    /// Returns its bytes: one line.
     pub fn to_bytes(&self) -> Vec<u8> {
         let members = [
             ("version", VERSION.into()),
@@ -60,7 +60,7 @@ impl Receipt {
         Ordered(members.into()).to_bytes()
     }
 
-    /// Back; the text says what is wrong.
+    /// Parses a receipt; the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = Members::parse(bytes)?;
         members.must("version", Value::as_u64)?;

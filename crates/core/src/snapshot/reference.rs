@@ -1,4 +1,5 @@
-//! Names that `jvs` gives to snapshots. They are read, and keep what they name; lokt writes none.
+//! Names that `jvs` gives to snapshots. lokt reads them and keeps the snapshots that they name, but
+//! writes none.
 
 use alloc::string::String;
 use jiff::Timestamp;
@@ -11,18 +12,18 @@ use super::members::{Members, id, owned, said, time};
 pub struct Reference {
     /// The name.
     pub name: String,
-    /// What it names. Nobody looks whether that is there.
+    /// The named snapshot. Nothing checks whether it exists.
     pub snapshot_id: SnapshotId,
-    /// Since when.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// Who named it.
+    /// The user who named it.
     pub created_by: Option<String>,
-    /// Why.
+    /// The reason.
     pub note: Option<String>,
 }
 
 impl Reference {
-    /// From either schema of `jvs`; the text says what is wrong.
+    /// Parses a name in either schema of `jvs`; the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = Members::parse(bytes)?;
         Ok(Self {

@@ -1,5 +1,5 @@
-//! What a snapshot is not: what moved while it was taken, and what couldn't be taken. The first of them are named, all are counted: a
-//! descriptor stays short.
+//! Limits of a snapshot: entries that changed while it was taken, and entries that couldn't be
+//! copied. The first few are named and all are counted, so that a descriptor stays short.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -7,33 +7,34 @@ use serde_json::{Value, json};
 
 use super::members::{Members, owned, said};
 
-/// So many are named.
+/// Maximum number of named entries.
 pub const NAMED_MAX: usize = 100;
-/// So many bytes of names; with every byte escaped both lists still fit into a descriptor.
+/// Maximum length of all names in bytes: with every byte escaped, both lists still fit into a
+/// descriptor.
 const NAMES_BYTES_MAX: usize = 64 << 10;
-/// What says that something may have moved.
+/// Label of a snapshot in which something may have changed.
 const LABEL: &str = "best_effort";
 
-/// What moved.
+/// Entries that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Risk {
     /// The first paths, as far as they are text.
     pub changed: Vec<String>,
-    /// So many there are.
+    /// Number of entries that changed.
     pub changed_count: u64,
 }
 
-/// What couldn't be taken.
+/// An entry that couldn't be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// What it is: a socket, a mount.
+    /// Its kind: a socket, a mount.
     pub kind: String,
 }
 
 impl Risk {
-    /// That these moved.
+    /// Records that these paths changed.
     pub fn new<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let (changed, changed_count) = first(paths.into_iter().map(shown), String::len);
         Self { changed, changed_count }
@@ -49,7 +50,7 @@ impl Risk {
 }
 
 impl Skipped {
-    /// The first of what couldn't be taken, and how many there are.
+    /// Returns the first of the entries that couldn't be copied, and their number.
     pub fn list<'a>(all: impl IntoIterator<Item = (&'a [u8], &'a str)>) -> (Vec<Self>, u64) {
         let all = all.into_iter().map(|(path, kind)| Self { path: shown(path), kind: kind.into() });
         first(all, |skipped| skipped.path.len())
@@ -60,7 +61,7 @@ fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).to_string()
 }
 
-/// The first ones, and how many there are.
+/// Returns the first items, and the number of all.
 fn first<T>(all: impl Iterator<Item = T>, bytes: impl Fn(&T) -> usize) -> (Vec<T>, u64) {
     let (mut named, mut count, mut room) = (Vec::new(), 0, NAMES_BYTES_MAX);
     for one in all {
@@ -74,7 +75,7 @@ fn first<T>(all: impl Iterator<Item = T>, bytes: impl Fn(&T) -> usize) -> (Vec<T
     (named, count)
 }
 
-/// As in JSON. `None`: something may have moved, but nobody looked.
+/// Returns the JSON form. `None`: something may have changed, but nothing checked that.
 pub(super) fn changed_value(risk: Option<&Risk>) -> Value {
     json!({
         "label": LABEL,

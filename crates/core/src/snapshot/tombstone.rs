@@ -1,4 +1,5 @@
-//! What is left of a snapshot that was collected: that it was there, and between which others, so that its descendants still have a past.
+//! Remains of a collected snapshot: that it existed, and between which others, so that its
+//! descendants still have a history.
 
 use alloc::string::String;
 use alloc::vec;
@@ -11,41 +12,41 @@ use super::members::{Members, id, owned, said, time};
 use crate::lease::json::Ordered;
 use crate::time::show_wall;
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u64 = 1;
 
-/// How far its end is.
+/// Progress of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GcState {
-    /// It is to go; it may still be there.
+    /// The snapshot is to be deleted; it may still exist.
     Marked,
-    /// It is gone.
+    /// The snapshot is gone.
     Committed,
-    /// It couldn't be removed.
+    /// The snapshot couldn't be deleted.
     Failed,
 }
 
 /// A tombstone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tombstone {
-    /// Of which snapshot.
+    /// The snapshot.
     pub snapshot_id: SnapshotId,
-    /// In which worktree it was.
+    /// Its worktree.
     pub worktree_id: Option<String>,
-    /// The one before it.
+    /// Its predecessor.
     pub parent: Option<SnapshotId>,
-    /// How far its end is.
+    /// Progress of its deletion.
     pub state: GcState,
-    /// When it was collected.
+    /// Time at which it was collected.
     pub deleted_at: Option<Timestamp>,
-    /// Why it went, or why it couldn't.
+    /// Reason why it was deleted, or why it couldn't be.
     pub reason: Option<String>,
-    /// So many bytes it had.
+    /// Its size in bytes.
     pub bytes: Option<u64>,
 }
 
 impl GcState {
-    /// As in JSON.
+    /// Returns its name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Marked => "marked",
@@ -60,7 +61,7 @@ impl GcState {
 }
 
 impl Tombstone {
-    /// As bytes: one line. What isn't known isn't written.
+    /// Returns its bytes: one line. Unknown members aren't written.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut members = vec![("version", VERSION.into()), ("snapshot_id", self.snapshot_id.as_str().into())];
         members.extend(self.worktree_id.as_deref().map(|worktree| ("worktree_id", worktree.into())));
@@ -72,7 +73,8 @@ impl Tombstone {
         Ordered(members).to_bytes()
     }
 
-    /// Back, also from what `jvs` wrote, which leaves one only when the snapshot is gone; the text says what is wrong.
+    /// Parses a tombstone, of ours or of `jvs`, which leaves one only when the snapshot is gone;
+    /// the error says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let members = Members::parse(bytes)?;
         members.check_version(VERSION)?;

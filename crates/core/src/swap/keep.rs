@@ -1,67 +1,68 @@
-//! Whether a renewal counts.
+//! The check whether a renewal counts.
 //!
-//! A server's word alone doesn't: servers have answered keep-alives of revoked sessions, and a
-//! server that has lost its charge answers until it learns of that. A renewal counts for a hold if
+//! A server's answer alone isn't enough: servers have answered keep-alives of revoked sessions, and
+//! a former leader answers until it learns that it no longer leads. A renewal counts for a hold if
 //!
 //! - (a) it was answered with a TTL,
-//! - (b) a look that was sent after that answer shows the life key that the hold was granted with,
-//! - (c) both answers are of one reign: the server that renewed was still in charge at the look.
+//! - (b) a read that was sent after that answer shows the life key that the hold was granted with,
+//! - (c) both answers have the same term: the server that renewed was still the leader at the read.
 //!
-//! The new deadline counts from when the renewal was *sent*. The server counts from when it worked
-//! on it, which is later.
+//! The new deadline counts from when the renewal was *sent*. The server counts from when it
+//! processed it, which is later.
 //!
-//! A waiter renews without such a look. That renewal counts if its grant, which needs the session, is
-//! made under the same reign; otherwise what was proven before counts ([`Known`]).
+//! A waiter renews without such a read. That renewal counts if its grant, which needs the session,
+//! is made in the same term; otherwise what was proven before counts ([`Known`]).
 
 use alloc::vec::Vec;
 
 use crate::engine::{Key, Lasts, Rev, Sight, Term};
 
-/// How long a session lasts, as far as its holder knows. `T` says it in the holder's way.
+/// The time that a session lasts, as far as its holder knows. `T` is the holder's form of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Known<T> {
-    /// By its opening, which a quorum has stored, or by the last renewal that counts.
+    /// The time by its opening, which a quorum has stored, or by the last renewal that counts.
     proven: T,
-    /// By its last renewal, which counts under this reign only.
+    /// The time by its last renewal, which counts in this term only.
     renewed: T,
     term: Term,
 }
 
 impl<T: Copy> Known<T> {
-    /// It was opened, or a renewal counts.
+    /// A session that was opened, or whose renewal counts.
     pub fn proven(lasts: T, term: Term) -> Self {
         Self { proven: lasts, renewed: lasts, term }
     }
 
-    /// It was renewed under this reign, without a look after that.
+    /// Records a renewal in this term that no read has followed.
     #[must_use]
     pub fn renewed(self, lasts: T, term: Term) -> Self {
         Self { renewed: lasts, term, ..self }
     }
 
-    /// Something was put under it by a change of this reign. `None`: its reign isn't known.
+    /// Records that a change of this term put something under the session. `None`: its term isn't
+    /// known.
     #[must_use]
     pub fn used(self, term: Option<Term>) -> Self {
         if term == Some(self.term) { Self { proven: self.renewed, ..self } } else { self }
     }
 
-    /// How long it lasts.
+    /// The proven time that it lasts.
     pub fn lasts(self) -> T {
         self.proven
     }
 
-    /// When it was last renewed, which may not count.
+    /// The last renewal, which may not count.
     pub fn last_renewed(self) -> T {
         self.renewed
     }
 
-    /// True if its last renewal counts in a change of this reign.
+    /// Reports whether its last renewal counts in a change of this term.
     pub fn counts_under(self, term: Term) -> bool {
         self.term == term
     }
 }
 
-/// A process part in the holder's hand: its life key, and the revision that created it.
+/// A process part that the caller holds: its life key, and the revision that created it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Held {
     /// The life key.
@@ -70,18 +71,18 @@ pub struct Held {
     pub born: Rev,
 }
 
-/// What a renewal says about one hold.
+/// The result of a renewal for one hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kept {
     /// It lasts at least until this reading of `CLOCK_BOOTTIME`.
     Until(u64),
-    /// It is lost: its life key is gone, or is another one's.
+    /// It is lost: its life key is gone, or belongs to another hold.
     Lost,
-    /// It is there, but the renewal proves nothing. The old deadline stands.
+    /// It exists, but the renewal proves nothing. The old deadline stands.
     Unproven,
 }
 
-/// Judges a renewal by the look that followed it.
+/// Evaluates a renewal by the read that followed it.
 pub fn kept(lasts: Option<Lasts>, sight: &Sight, holds: &[Held]) -> Vec<Kept> {
     let proven = lasts.filter(|lasts| lasts.ttl_ms > 0 && lasts.term == sight.term);
     let one = |held: &Held| {

@@ -1,4 +1,4 @@
-//! Where everything is kept: the keys of a space, built and parsed.
+//! The keys of a space, built and parsed.
 //!
 //! ```text
 //! /lokt/<space>/meta, meta/life                format, id, base; life of a space-wide freeze
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Names, lock ids and session ids have no `/`, so one span below `n/<name>` is exactly one name.
-//! Numbers in keys are hexadecimal with leading zeros: their order is that of the numbers.
+//! Numbers in keys are hexadecimal with leading zeros, so that keys sort like the numbers.
 
 use alloc::format;
 use alloc::string::String;
@@ -24,14 +24,14 @@ use crate::fnv::fnv1a_64;
 use crate::hold::LockId;
 use crate::name::LockName;
 
-/// A space: one world of names on an engine.
+/// A space: a separate set of names on an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Space {
-    /// With a `/` at its end.
+    /// It ends with a `/`.
     prefix: String,
 }
 
-/// What a key of a space is.
+/// The meaning of a key of a space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// The version of the space.
@@ -42,7 +42,7 @@ pub enum Place {
     Name(LockName, NamePlace),
     /// An audit event.
     Audit {
-        /// The revision of the look by which it was judged.
+        /// The revision of the read on which the decision was based.
         rev: Rev,
         /// The request.
         op: Op,
@@ -53,7 +53,7 @@ pub enum Place {
     Denial(LockName, String),
 }
 
-/// What a key of a name is.
+/// The meaning of a key of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamePlace {
     /// The version of the name.
@@ -102,7 +102,7 @@ impl Space {
         Span::Below(self.key("n"))
     }
 
-    /// An audit event: number `i` of a change that `op` planned after a look at `rev`.
+    /// An audit event: number `i` of a change that `op` planned after a read at `rev`.
     pub fn audit(&self, rev: Rev, op: Op, i: u32) -> Key {
         self.key(&format!("a/{:016x}/{op}/{i}", rev.0))
     }
@@ -117,7 +117,7 @@ impl Space {
         self.key(&format!("d/{name}/{:016x}", fnv1a_64(owner.as_bytes())))
     }
 
-    /// What `key` is; `None` if it isn't one of this space, or of a kind that is unknown here.
+    /// Returns the meaning of `key`; `None` if it isn't in this space, or is of an unknown kind.
     pub fn parse(&self, key: &Key) -> Option<Place> {
         let rest = key.0.strip_prefix(self.prefix.as_str())?;
         let mut words = rest.split('/');
@@ -162,7 +162,7 @@ fn name_place<'k>(words: &mut impl Iterator<Item = &'k str>) -> Option<NamePlace
     })
 }
 
-/// A number of exactly that many lowercase digits: every number has one key.
+/// Parses a number of exactly that many lowercase digits: every number has one key.
 fn from_hex<const DIGITS: usize>(text: &str) -> Option<u128> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     (text.len() == DIGITS && text.bytes().all(is_digit)).then_some(())?;
@@ -172,7 +172,7 @@ fn from_hex<const DIGITS: usize>(text: &str) -> Option<u128> {
 /// The keys of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NameKeys {
-    /// With a `/` at its end.
+    /// It ends with a `/`.
     prefix: String,
 }
 
@@ -181,7 +181,7 @@ impl NameKeys {
         Key(format!("{}{rest}", self.prefix))
     }
 
-    /// All of them.
+    /// All keys of the name.
     pub fn all(&self) -> Span {
         Span::Below(Key(self.prefix.trim_end_matches('/').into()))
     }
@@ -191,7 +191,7 @@ impl NameKeys {
         self.key("cell")
     }
 
-    /// What the keys of a member are below.
+    /// The key below which the keys of a member are.
     pub fn member(&self, id: &LockId) -> Key {
         debug_assert!(!id.is_empty() && !id.as_str().contains('/'), "{id} can't be part of a key");
         self.key(&format!("m/{id}"))
@@ -212,7 +212,7 @@ impl NameKeys {
         Key(format!("{}/owner", self.member(id)))
     }
 
-    /// What the keys of a freeze are below.
+    /// The key below which the keys of a freeze are.
     pub fn freeze(&self) -> Key {
         self.key("freeze")
     }
@@ -237,7 +237,7 @@ impl NameKeys {
         Span::Below(self.key("line"))
     }
 
-    /// The queue before a ticket.
+    /// The queue ahead of a ticket.
     pub fn line_before(&self, ticket: &Key) -> Span {
         Span::Between(self.key("line/"), ticket.clone())
     }

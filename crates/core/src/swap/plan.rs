@@ -12,22 +12,23 @@
 //! | queue | meta, cell | tickets |
 //! | pass over, leave the queue | ticket | drops it |
 //!
-//! Everything but the last two also writes its audit events. Several names are one change with
-//! everything of each.
+//! All but the last two also write their audit events. A request for several names is one change,
+//! with everything of each.
 //!
-//! *first* means: no ticket is before the caller's, and that exists; without one, no ticket exists.
-//! A change that goes on isn't stopped by the queue, as on files: only the owner's own commands
-//! could be granted before that part ends.
+//! *first* means: the caller's ticket exists, and no ticket is ahead of it; if the caller has none,
+//! no ticket exists. As on files, the queue doesn't stop a change that goes on: only the owner's
+//! own commands could be granted before that part ends.
 //!
 //! # Departures from the design
 //!
-//! - *Go on* pins the life key of **each** part that was judged alive, not only of one: if the other
-//!   part ended meanwhile, the decision (the token, the process of the record) would be another one.
-//! - *Revive* pins the record, too: a hold that was unlocked or broken meanwhile is granted anew, not
-//!   revived. Removals don't rewrite the cell.
-//! - A grant pins the records of the stale members that it drops: of one that was removed meanwhile,
-//!   the audit log would tell a second end.
-//! - A leaving or removed part's record isn't pinned by `meta`: a closed space lets its holders go.
+//! - *Go on* pins the life key of **each** part that was judged alive, not only of one: if the
+//!   other part had ended in between, the decision (the token, the process of the record) would be
+//!   another one.
+//! - *Revive* also pins the record: a hold that was unlocked or broken in between is granted anew,
+//!   not revived. Removals don't rewrite the cell.
+//! - A grant pins the records of the stale members that it drops: if one was removed in between,
+//!   the audit log would record a second end of it.
+//! - Leaving and removing don't pin `meta`: a closed space lets its holders go.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,14 +43,15 @@ use crate::engine::{Change, Key, Pin, Rev, SessionId, Span, Write};
 use crate::hold::{Fence, Hold, LockId, PartKind};
 use crate::name::LockName;
 
-/// A change has at most this many names: the engine allows 128 pins and 128 writes.
+/// Maximum number of names in a change: the engine allows 128 pins and 128 writes.
 pub const NAMES_MAX: usize = 16;
-/// At most this many stale members are dropped by one grant; the next one drops the rest.
+/// Maximum number of stale members that one grant drops; the next one drops the rest.
 pub const STALE_MAX: usize = 32;
-/// The engine's limit of pins, and of writes, in one change (etcd: `--max-txn-ops`).
+/// Maximum number of pins, and of writes, in one change: the engine's limit (etcd:
+/// `--max-txn-ops`).
 pub const CHANGE_MAX: usize = 128;
 
-/// What the decisions of one try have in common.
+/// The context that the decisions of one attempt share.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// The request.
@@ -60,7 +62,7 @@ pub struct Request {
     pub lease: Option<SessionId>,
 }
 
-/// How the outcome of a change is settled if its answer is lost.
+/// The way in which the outcome of a change is settled if its answer is lost.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// By rewriting a cell that it pins.
@@ -70,9 +72,9 @@ pub enum Kind {
         /// The rewritten cell.
         bump: Write,
     },
-    /// By making it again.
+    /// By repeating it.
     Removal,
-    /// Not at all: the next look shows it.
+    /// Not at all: the next read shows it.
     Ticket,
 }
 
@@ -81,17 +83,17 @@ pub enum Kind {
 pub struct Plan {
     /// The change.
     pub change: Change,
-    /// How it is settled.
+    /// The way in which it is settled.
     pub kind: Kind,
-    /// The key that exists iff the change was made, which the change asks to be shown. Tickets have none.
+    /// The key that exists iff the change was made; the change asks for it. Tickets have none.
     pub proof: Option<Key>,
-    /// What a drawn token is counted from.
+    /// The base from which a drawn token is counted.
     pub base: u64,
     /// The holds that it makes or changes, in the order of the names.
     pub grants: Vec<Granting>,
 }
 
-/// A hold that a change makes, or lets go on.
+/// A hold that a change creates or continues.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Granting {
     /// Its name.
@@ -109,7 +111,7 @@ impl Plan {
     }
 }
 
-/// Why there is no change to make.
+/// The reason why there is no change to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// There is nothing to change.
@@ -124,7 +126,7 @@ pub enum Refusal {
     Renewal,
 }
 
-/// Makes one change of the decisions about the names of `view`.
+/// Turns the decisions about the names of `view` into one change.
 pub fn plan(space: &Space, view: &View, request: &Request, ruled: &[Ruled<'_>]) -> Result<Plan, Refusal> {
     if ruled.is_empty() || ruled.len() > NAMES_MAX {
         return Err(Refusal::TooMany);
@@ -146,7 +148,7 @@ pub fn plan(space: &Space, view: &View, request: &Request, ruled: &[Ruled<'_>]) 
 }
 
 /// Puts a ticket into the queue of each name where `session` has none. `place` is the revision of
-/// the request's first look, for all its names: so the oldest request is first everywhere.
+/// the request's first read, for all its names, so that the oldest request is first everywhere.
 pub fn queue(space: &Space, view: &View, place: Rev, session: SessionId, waiter: &Waiter) -> Result<Plan, Refusal> {
     let request = Request { op: Op(0), session: Some(session), lease: None };
     let mut draft = Draft::new(space, view, request, 0);
@@ -162,7 +164,7 @@ pub fn queue(space: &Space, view: &View, place: Rev, session: SessionId, waiter:
     draft.finish(None).map(|plan| Plan { kind: Kind::Ticket, ..plan })
 }
 
-/// Removes tickets: those of a waiter that is passed over, or of a caller that waits no longer.
+/// Removes tickets: those of a waiter that is skipped, or of a caller that no longer waits.
 pub fn drop_tickets<'t>(space: &Space, view: &View, tickets: impl IntoIterator<Item = &'t Ticket>) -> Plan {
     let (mut pins, mut writes) = (Vec::new(), Vec::new());
     for ticket in tickets {
@@ -178,7 +180,7 @@ fn look(space: &Space, view: &View) -> Vec<Span> {
     view::spans(space, view.names.iter().map(|name| &name.name))
 }
 
-/// A change while it is made.
+/// A change under construction.
 struct Draft<'a> {
     space: &'a Space,
     view: &'a View,
@@ -186,7 +188,7 @@ struct Draft<'a> {
     base: u64,
     pins: Vec<Pin>,
     writes: Vec<Write>,
-    /// The first cell that is rewritten: its pin, and what voids the change.
+    /// The first cell that is rewritten: its pin, and the write that voids the change.
     bump: Option<(Pin, Write)>,
     has_meta: bool,
     grants: Vec<Granting>,
@@ -205,7 +207,8 @@ impl<'a> Draft<'a> {
         }
         let kind = match bump {
             Some((pin, bump)) => {
-                // With `meta`, a late copy of the bump itself can't bring a swept cell back.
+                // Because of the pin of `meta`, a late copy of the bump itself can't bring a swept
+                // cell back.
                 let meta = Pin::Since(space.meta(), view.meta_since);
                 Kind::Addition { pins: vec![meta, pin], bump }
             }
@@ -229,7 +232,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// What every addition does: it pins `meta` and the cell, and rewrites the cell.
+    /// Does what every addition needs: pins `meta` and the cell, and rewrites the cell.
     fn add(&mut self, name: &NameView, keys: &NameKeys) -> Result<(), Refusal> {
         self.pin_meta()?;
         let cell = name.cell.clone().unwrap_or_default();
@@ -246,7 +249,7 @@ impl<'a> Draft<'a> {
         name.ticket(self.request.session?)
     }
 
-    /// The caller is first in the queue, if it waits; else nobody waits.
+    /// Pins that the caller is first in the queue, if it waits; otherwise that nobody waits.
     fn pin_first(&mut self, name: &'a NameView, keys: &NameKeys) {
         match self.my_ticket(name) {
             Some(ticket) => {
@@ -263,7 +266,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The session of a life key. Nobody renews that of an owner part or of a bound process.
+    /// Returns the session of a life key. Nobody renews that of an owner part or of a bound
+    /// process.
     fn life(&self, kind: PartKind, ruled: &Ruled<'a>) -> Result<SessionId, Refusal> {
         let session = match kind {
             PartKind::Process if !ruled.is_bound() => self.request.session,
@@ -308,7 +312,7 @@ impl<'a> Draft<'a> {
         self.writes.push(Write::Put(keys.who(&next.lock_id), value, None));
     }
 
-    /// A record that is more than it was.
+    /// Puts the record of a hold that the change creates or continues.
     fn put_grant(&mut self, ruled: &Ruled<'a>, keys: &NameKeys, next: &Hold) {
         let token = next.token.filter(|_| ruled.token == Token::Keep);
         let (name, lock_id) = (ruled.view.name.clone(), next.lock_id.clone());
@@ -330,14 +334,14 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// A new member, in place of those that are over.
+    /// Adds a new member in place of those that have ended.
     fn grant(&mut self, ruled: &Ruled<'a>, keys: &NameKeys, next: &Hold) -> Result<(), Refusal> {
         let name = ruled.view;
         self.add(name, keys)?;
         self.pin_first(name, keys);
         self.put_grant(ruled, keys, next);
         self.put_life(ruled, keys, next, ruled.begins().unwrap_or(PartKind::Owner))?;
-        // One with the same lock id is overwritten: an engine refuses two writes of one key.
+        // A member with the same lock id is overwritten: an engine refuses two writes of one key.
         let others = name.members.iter().filter(|member| member.id != next.lock_id);
         for member in others.take(STALE_MAX) {
             self.pins.push(Pin::Since(keys.who(&member.id), member.since));
@@ -347,7 +351,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// The owner's own stale member lives again under its lock id, as an owner part.
+    /// Revives the owner's own stale member under its lock id, as an owner part.
     fn revive(
         &mut self,
         ruled: &Ruled<'a>,
@@ -366,7 +370,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// A live member gets a new end, or a second part.
+    /// Gives a live member a new end, or a second part.
     fn go_on(&mut self, ruled: &Ruled<'a>, keys: &NameKeys, next: &Hold, member: &Member) -> Result<(), Refusal> {
         self.add(ruled.view, keys)?;
         self.pins.push(Pin::Since(keys.who(&member.id), member.since));
@@ -388,7 +392,7 @@ impl<'a> Draft<'a> {
             }
             let is_put = self.writes.len() > needed;
             let is_left = !next.has(kind) || begun == Some(kind);
-            // A part that has no TTL any more, or a process that is proven gone.
+            // A part that no longer has a TTL, or a process that is proven gone.
             if life.is_some() && is_left && !is_put {
                 self.writes.push(Write::Drop(key));
             }
@@ -397,7 +401,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// One of two parts ends.
+    /// Ends one of two parts.
     fn leave(
         &mut self,
         ruled: &Ruled<'a>,
@@ -419,7 +423,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// A member ends; by force all of them.
+    /// Ends a member; by force all of them.
     fn remove(&mut self, ruled: &Ruled<'a>, keys: &NameKeys) {
         let forced = matches!(ruled.intent, Intent::Unlock(Breaking::Force, _));
         let judged = ruled.view.member(ruled.liveness);

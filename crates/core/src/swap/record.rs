@@ -7,7 +7,7 @@
 //!   the record has from `meta`, plus the revision that wrote the record.
 //! - `pulse` says only that a guard is behind the process part; its number is the revision that
 //!   created the life key, which no record can know when it is written.
-//! - `parts.for` isn't judged: no other program edits these records.
+//! - `parts.for` isn't checked: no other program edits these records.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -32,19 +32,19 @@ pub struct Meta {
     pub format: u64,
     /// The identity of the space.
     pub id: String,
-    /// What is added to a revision to make a token.
+    /// The number that is added to a revision to make a token.
     #[serde(default)]
     pub base: u64,
-    /// The cluster that the space was made on.
+    /// The cluster on which the space was created.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub cluster: Value,
     /// A freeze over all names: the record of a freeze.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub frozen: Value,
-    /// Where the space has gone: nothing is added to it any more.
+    /// The place to which the space has moved: nothing is added to it any more.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub closed: Value,
-    /// What this program doesn't know.
+    /// Members that this program doesn't know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -55,29 +55,29 @@ pub struct Cell {
     /// The request that wrote it.
     #[serde(default)]
     pub op: String,
-    /// How many may hold: absent is exclusive.
+    /// The mode, which says how many may hold; absent is exclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// The size of a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u64>,
-    /// The request that this cell was rewritten against, if that was why.
+    /// The request that this cell was rewritten to void, if that was the purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
-    /// What this program doesn't know.
+    /// Members that this program doesn't know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// Exclusive mode, as a cell says it.
+/// Exclusive mode, as written in a cell.
 const EXCLUSIVE: &str = "exclusive";
 
-/// What waits: the value of a ticket.
+/// A waiter: the value of a ticket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Waiter {
     /// The owner.
     pub owner: String,
-    /// Which agent of the owner.
+    /// The agent of the owner.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent_id: String,
     /// Its machine.
@@ -89,16 +89,16 @@ pub struct Waiter {
     /// Start time of that process in clock ticks since boot.
     #[serde(default)]
     pub pid_start: i64,
-    /// Since when, RFC 3339.
+    /// Start of the wait, RFC 3339.
     #[serde(default)]
     pub since: String,
-    /// Why, in its own words.
+    /// The reason, in the waiter's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it holds already: `name=lock_id,…`.
+    /// The holds that it already has: `name=lock_id,…`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub holds: String,
-    /// What this program doesn't know.
+    /// Members that this program doesn't know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -138,7 +138,7 @@ impl Cell {
         serde_json::from_slice(value).ok()
     }
 
-    /// Is at most one member meant to hold?
+    /// Reports whether at most one member may hold.
     pub fn is_exclusive(&self) -> bool {
         self.mode.as_deref().is_none_or(|mode| mode == EXCLUSIVE) && self.slots.is_none()
     }
@@ -148,7 +148,7 @@ impl Cell {
         bytes(&Self { op: alloc::format!("{op}"), void: None, ..self.clone() })
     }
 
-    /// The value of a version whose only purpose is that `op` can't be made any more.
+    /// The value of a version whose only purpose is that `op` can no longer be made.
     pub fn voiding(&self, op: Op) -> Vec<u8> {
         bytes(&Self { void: Some(alloc::format!("{op}")), ..self.clone() })
     }
@@ -169,9 +169,9 @@ impl Waiter {
 /// The token of a record when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token {
-    /// It stays the hold's: the number is written out.
+    /// The hold keeps its token: the number is written out.
     Keep,
-    /// It is that of the write: only the base is written.
+    /// The write draws the token: only the base is written.
     Draw {
         /// `base` of `meta` at the draw.
         base: u64,

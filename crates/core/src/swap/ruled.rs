@@ -1,7 +1,7 @@
-//! A ruling to be made a change of: what was judged, and what is to become of it.
+//! A ruling to turn into a change: what was inspected, and what becomes of it.
 //!
-//! Judging is done by the caller, with [`NameView::facts`] and [`crate::decide`]; so is telling the
-//! audit log.
+//! The caller decides, with [`NameView::facts`] and [`crate::decide`], and provides the audit
+//! events.
 
 use super::record::GUARDED;
 use super::view::{NameView, Target};
@@ -13,21 +13,21 @@ use crate::liveness::Liveness;
 /// A ruling about one name: everything that [`plan`](super::plan::plan) needs of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Ruled<'a> {
-    /// What was judged.
+    /// The inspected name.
     pub view: &'a NameView,
-    /// What it is about.
+    /// The object of the ruling.
     pub target: Target,
-    /// What was asked.
+    /// The request.
     pub intent: &'a Intent,
-    /// The liveness by which it was judged.
+    /// The liveness on which the decision was based.
     pub liveness: Liveness,
-    /// The hold to store; `None`: the judged one ends.
+    /// The hold to store; `None`: the inspected one ends.
     pub next: Option<&'a Hold>,
-    /// Which token it gets.
+    /// The token of that hold.
     pub token: Token,
-    /// What that means.
+    /// The cause of the change.
     pub cause: Cause,
-    /// What the audit log is told: at least one event, which proves that the change was made.
+    /// The audit events: at least one, which proves that the change was made.
     pub events: &'a [Event],
 }
 
@@ -41,7 +41,8 @@ impl Ruled<'_> {
         }
     }
 
-    /// True if the process part belongs to a process that asks for nothing itself: `lock --bind`.
+    /// Reports whether the process part belongs to a process that asks for nothing itself:
+    /// `lock --bind`.
     pub(super) fn is_bound(&self) -> bool {
         matches!(self.intent, Intent::Guard(_, holder) if !holder.has_pulse)
     }

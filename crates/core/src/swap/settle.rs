@@ -1,24 +1,25 @@
-//! What became of a change whose answer is missing.
+//! The outcome of a change whose answer is missing.
 //!
-//! A look that shows nothing proves nothing: the request may still be under way. So
+//! A read that shows nothing proves nothing: the request may still be in flight. So
 //!
-//! - an **addition** is voided: the cell that it pins is rewritten. If that is done, the addition
+//! - an **addition** is voided: the cell that it pins is rewritten. If that succeeds, the addition
 //!   was never made and never will be. If a pin of the rewrite fails, one of the addition's fails
-//!   for ever, too, and its audit key says whether it was made before.
-//! - a **removal** is made again: the keys that it names exist only once. If its pins fail, they
-//!   are gone or rewritten, and its audit key says whether this removal did it.
-//! - **tickets** need nothing: the next look shows them.
+//!   permanently, too, and its audit key says whether it was made before.
+//! - a **removal** is repeated: the keys that it names exist only once. If its pins fail, they are
+//!   gone or rewritten, and its audit key says whether this removal did it.
+//! - **tickets** need nothing: the next read shows them.
 //!
-//! An answer may be missing although one came: a copy of the change may still be under way, because
-//! the caller has sent it twice or something between the two did. Then "a pin failed" is final only
-//! if it fails for ever. The pins of an addition do, except "nobody is before me", and so does a
-//! session that is gone until a late request opens it again. So an addition that is refused while its
-//! `meta` and `cell` are as pinned is settled like one without an answer. And the answer may be that of
-//! the second copy, which the first one made fail: every change asks to be shown its audit key.
-//! [`refused`] judges both. (The design takes every refusal for final.)
+//! Even an answer that came may not be final: a copy of the change may still be in flight, because
+//! the caller, or something between caller and engine, has sent it twice. Then "a pin failed" is
+//! final only if it fails permanently. The pins of an addition do, except "no waiter is ahead". A
+//! session that is gone fails only until a late request opens it again. So an addition that is
+//! refused while its `meta` and `cell` are as pinned is settled like one without an answer. Also,
+//! the answer may be that of the second copy, which failed because of the first one: therefore
+//! every change asks for its audit key. [`refused`] evaluates both. (The design treats every
+//! refusal as final.)
 //!
-//! Either request may be repeated as often as needed, and may itself arrive late or twice.
-//! Changes that only delete (without room for an audit key) can't be proven: their callers look.
+//! Either request may be repeated as often as needed, and may itself arrive late or twice. Changes
+//! that only delete (without room for an audit key) can't be proven: their callers read again.
 
 use alloc::vec::Vec;
 
@@ -33,17 +34,17 @@ pub struct Settling {
     is_removal: bool,
 }
 
-/// What became of it.
+/// The outcome of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Settled {
     /// It was made, at this revision.
     Made(Rev),
-    /// It was not made, and never will be. What the settling request showed, if anything, serves
-    /// the next decision.
+    /// It was not made, and never will be. The read that the settling request returned, if any,
+    /// serves the next decision.
     Void(Option<Sight>),
 }
 
-/// What became of a change that was answered with this look; `None`: it must be settled.
+/// Returns the outcome of a change that was answered with this read; `None`: it must be settled.
 pub fn refused(plan: &Plan, sight: Sight) -> Option<Settled> {
     if let Some(proof) = plan.proof.as_ref().and_then(|key| sight.item(key)) {
         return Some(Settled::Made(proof.born));
@@ -51,7 +52,8 @@ pub fn refused(plan: &Plan, sight: Sight) -> Option<Settled> {
     is_final(plan, &sight).then_some(Settled::Void(Some(sight)))
 }
 
-/// Does this look, by which a change was refused, show that no copy of it can ever be made?
+/// Reports whether this read, with which a change was refused, shows that no copy of it can ever be
+/// made.
 fn is_final(plan: &Plan, sight: &Sight) -> bool {
     let holds = |pin: &Pin| match pin {
         Pin::Since(key, since) => sight.item(key).map_or(Rev::NEVER, |item| item.since) == *since,
@@ -82,7 +84,7 @@ impl Settling {
         &self.change
     }
 
-    /// Judges the answer.
+    /// Evaluates the answer.
     pub fn answered(&self, made: Made) -> Settled {
         match made {
             Made::Done { at, .. } if self.is_removal => Settled::Made(at),

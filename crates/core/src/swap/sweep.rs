@@ -2,10 +2,10 @@
 //!
 //! A deleted cell has the revision of every absent key, so a late copy of an addition that was
 //! planned when the name had no cell would be made. A sweep therefore rewrites `meta`, which such a
-//! copy pins, too.
+//! copy also pins.
 //!
-//! Tickets don't rewrite a cell: one may be put while its cell is swept. Its next look finds no
-//! cell and goes on from there.
+//! Tickets don't rewrite a cell: one may be put while its cell is swept. Its next read finds no
+//! cell and continues from there.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use super::keys::Space;
 use super::view::{Standing, View};
 use crate::engine::{Change, Pin, Rev, Write};
 
-/// At most this many cells are deleted by one change, which has 128 writes at most.
+/// Maximum number of cells that one change deletes: it can have at most 128 writes.
 pub const SWEEP_MAX: usize = 50;
 
 /// Deletes the cells of the names that are free; `None` if there are none, or the space isn't open.

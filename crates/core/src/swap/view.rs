@@ -1,10 +1,10 @@
-//! A look at names, as facts for a decision.
+//! A read of names, as facts for a decision.
 //!
-//! No clock is read. A process part lives while its life key exists. An owner part or a freeze with
-//! a TTL lives while its life key exists; one without a TTL has no end. A part that the record names
-//! and whose life key is gone is over.
+//! No clock is read. A process part lives while its life key exists. So does an owner part or a
+//! freeze with a TTL; one without a TTL never ends. If the record names a part and its life key is
+//! gone, the part has ended.
 //!
-//! A process part always has a life key, also if its record names no TTL: the session of a guard
+//! A process part always has a life key, even if its record names no TTL: the session of a guard
 //! without `--ttl` has a TTL, too. So here "no TTL" means "no end" for owner parts only.
 
 use alloc::boxed::Box;
@@ -23,7 +23,7 @@ use crate::name::LockName;
 use crate::record::Parsed;
 use crate::time::{Elapsed, Lease, Moment};
 
-/// What a decision is about.
+/// The object of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The members of a name.
@@ -32,16 +32,16 @@ pub enum Target {
     Freeze,
 }
 
-/// What a caller knows beside the view.
+/// The caller's knowledge beside the view.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// What is known about the process of the stored hold; [`Liveness::Unknown`] from elsewhere.
+    /// The liveness of the stored hold's process; [`Liveness::Unknown`] from elsewhere.
     pub liveness: Liveness,
     /// The identity that a new hold gets.
     pub fresh_id: &'a LockId,
-    /// Now: written into records and events, and compared with nothing.
+    /// The current time: written into records and events, and compared with nothing.
     pub now: Moment,
-    /// The caller's session, by which its ticket is known.
+    /// The caller's session, which identifies its ticket.
     pub session: Option<SessionId>,
 }
 
@@ -50,9 +50,9 @@ pub struct Seen<'a> {
 pub struct View {
     /// The revision.
     pub at: Rev,
-    /// The reign under which it was read.
+    /// The term in which it was read.
     pub term: Term,
-    /// When `meta` was last written.
+    /// The revision that wrote `meta` last.
     pub meta_since: Rev,
     /// `meta`; `None` if it is absent or unreadable.
     pub meta: Option<Meta>,
@@ -60,16 +60,16 @@ pub struct View {
     pub names: Vec<NameView>,
 }
 
-/// Whether anything may be added to a space.
+/// The state of a space: whether anything may be added to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Yes.
+    /// Additions are allowed.
     Open,
     /// There is no such space, or `meta` is unreadable.
     Missing,
     /// Its format is that of a newer program.
     Newer(u64),
-    /// It was closed; this is what `meta` says about where it has gone.
+    /// It was closed; this is where it has moved, according to `meta`.
     Closed(String),
 }
 
@@ -78,7 +78,7 @@ pub enum Standing {
 pub struct NameView {
     /// The name.
     pub name: LockName,
-    /// When its cell was last written; [`Rev::NEVER`] if it has none.
+    /// The revision that wrote its cell last; [`Rev::NEVER`] if it has none.
     pub cell_since: Rev,
     /// Its cell; `None` if that is unreadable.
     pub cell: Option<Cell>,
@@ -88,7 +88,7 @@ pub struct NameView {
     pub freeze: Option<Member>,
     /// The freeze that counts, of the name or of the space.
     frozen: Option<Frozen>,
-    /// Its queue, in its order.
+    /// Its queue, in order.
     pub line: Vec<Ticket>,
 }
 
@@ -101,9 +101,9 @@ enum Frozen {
 /// A record with its life keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// The lock id that its keys have; empty for a freeze.
+    /// The lock id in its keys; empty for a freeze.
     pub id: LockId,
-    /// When the record was last written.
+    /// The revision that wrote the record last.
     pub since: Rev,
     /// The record. The token of a hold is filled in.
     pub record: Parsed,
@@ -135,24 +135,24 @@ impl Life {
 pub struct Ticket {
     /// Its key.
     pub key: Key,
-    /// The revision of its request's first look.
+    /// The revision of its request's first read.
     pub place: Rev,
     /// Its session.
     pub session: SessionId,
-    /// When it was put.
+    /// The revision that put it.
     pub since: Rev,
-    /// Who waits; `None` if that is unreadable.
+    /// The waiter; `None` if that is unreadable.
     pub waiter: Option<Waiter>,
 }
 
-/// What a look at names shows.
+/// Returns the spans to read for these names.
 pub fn spans<'n>(space: &Space, names: impl IntoIterator<Item = &'n LockName>) -> Vec<Span> {
     let meta = [Span::One(space.meta()), Span::One(space.meta_life())];
     meta.into_iter().chain(names.into_iter().map(|name| space.name(name).all())).collect()
 }
 
 impl View {
-    /// Reads what [`spans`] of these names showed. Other items of the sight are left alone.
+    /// Interprets a read of the [`spans`] of these names. Other items of the sight are ignored.
     pub fn read<'n>(space: &Space, names: impl IntoIterator<Item = &'n LockName>, sight: &Sight) -> Self {
         let meta_item = sight.item(&space.meta());
         let meta = meta_item.and_then(|item| Meta::parse(&item.value));
@@ -177,7 +177,7 @@ impl View {
         }
     }
 
-    /// May anything be added?
+    /// Returns whether anything may be added.
     pub fn standing(&self) -> Standing {
         match &self.meta {
             None => Standing::Missing,
@@ -245,7 +245,7 @@ impl NameView {
         Self { name: name.clone(), cell_since, cell, members, freeze, frozen, line }
     }
 
-    /// The member that a decision is about: one that lives, else the last that was written.
+    /// Returns the member that a decision is about: a live one, else the last one written.
     ///
     /// In exclusive mode there is at most one: a grant drops all others.
     pub fn member(&self, liveness: Liveness) -> Option<&Member> {
@@ -267,13 +267,13 @@ impl NameView {
         self.line.iter().find(|ticket| ticket.session == session)
     }
 
-    /// How many tickets are before that of `mine`; all of them, if it has none.
+    /// Returns the number of tickets ahead of that of `mine`; all of them, if it has none.
     pub fn ahead(&self, mine: Option<SessionId>) -> usize {
         let place = mine.and_then(|session| self.line.iter().position(|ticket| ticket.session == session));
         place.unwrap_or(self.line.len())
     }
 
-    /// Is nothing but a cell kept under this name?
+    /// Reports whether nothing but a cell is stored under this name.
     pub fn is_free(&self) -> bool {
         self.members.is_empty() && self.freeze.is_none() && self.line.is_empty()
     }
@@ -304,7 +304,7 @@ impl NameView {
     }
 }
 
-/// The record version of modes beside the exclusive one.
+/// The record version that stands for modes other than the exclusive one.
 const NEWER_MODE: i64 = 2;
 
 impl Member {
@@ -316,8 +316,8 @@ impl Member {
         }
     }
 
-    /// The number of a pulse is the revision that created the life key. Without that key there is
-    /// no pulse, so no process is inside.
+    /// Sets the number of the pulse: the revision that created the life key. Without that key there
+    /// is no pulse, so no process is inside.
     fn mark_pulse(&mut self) {
         let Parsed::Hold(hold) = &mut self.record else { return };
         let number = self.process.map(|life| life.born.0);
@@ -328,8 +328,8 @@ impl Member {
         match &self.record {
             Parsed::Hold(hold) => Slot::Held(hold),
             Parsed::Newer(version) => Slot::Newer(*version),
-            // A session is still behind it: a process runs under a record that can't be read.
-            // On files such a record is broken at once; here its life can be told, so it counts.
+            // A session is still behind it: a process runs under a record that can't be read. On
+            // files such a record is broken at once; here its liveness is known, so it counts.
             Parsed::Corrupt(_) if self.process.is_some() || self.owner.is_some() => Slot::BeingWritten,
             Parsed::Corrupt(why) => Slot::Corrupt(why),
         }
@@ -352,24 +352,24 @@ impl Member {
                 (None, None) if kind == PartKind::Owner => Lease::Endless,
                 (None, _) => Lease::Over(0),
                 (Some(_), None) => Lease::Endless,
-                // An upper bound: when the session was last renewed isn't known.
+                // An upper bound: the time of the session's last renewal isn't known.
                 (Some(_), Some(ttl_sec)) => Lease::Left(ttl_sec.saturating_mul(1000)),
             }
         };
         Elapsed { process: lease(PartKind::Process, self.process), owner: lease(PartKind::Owner, self.owner) }
     }
 
-    /// Does this part live?
+    /// Reports whether this part lives.
     pub fn part_lives(&self, kind: PartKind, liveness: Liveness) -> bool {
         part_lives(kind, liveness, self.elapsed())
     }
 
-    /// Does either part live?
+    /// Reports whether either part lives.
     pub fn lives(&self, liveness: Liveness) -> bool {
         [PartKind::Process, PartKind::Owner].iter().any(|kind| self.part_lives(*kind, liveness))
     }
 
-    /// The freeze that this record is, unless it is over.
+    /// Returns the freeze that this record is, unless it has ended.
     fn freezes(&self) -> Option<Frozen> {
         match &self.record {
             Parsed::Hold(hold) => {

@@ -1,4 +1,5 @@
-//! A guard at work: signals, the clock, renewals and the command, brought to the machine in `core`, and its answers carried out.
+//! A running guard: feeds signals, the clock, renewals and the command's state to the state machine
+//! in `core`, and carries out the actions that it returns.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,13 +23,13 @@ use lokt_sys::terminal::Terminal;
 use lokt_sys::wakeup::{Wakeup, sleep_on};
 use lokt_sys::warnings::{self, WithWarnings};
 
-/// A sleep without an end in sight is looked at this often.
+/// Maximum sleep when the state machine names no time to wake.
 const NAP_MAX: Duration = Duration::from_secs(60);
 
-/// What came of something that was done in a thread, and what is to be said about it.
+/// Result of a job that ran in a thread, with its warnings.
 type Done = (Event, Vec<warnings::Warning>);
 
-/// A guard at work.
+/// A running guard.
 pub struct Shell {
     machine: Arc<dyn Machine>,
     clock: ClockKind,
@@ -36,22 +37,23 @@ pub struct Shell {
     minded: Vec<Arc<dyn Renewable>>,
     pid: Pid,
     own_group: bool,
-    /// What we gave to the command.
+    /// The terminal, while the command has the foreground that we gave it.
     terminal: Option<Terminal>,
-    /// Rung by renewals and by the last heir of the pulse; made when first needed.
+    /// Rung by renewals and by the last heir of the pulse; created when first needed.
     wakeup: Option<Wakeup>,
-    /// Wakes us in time even if the machine slept, where that counts.
+    /// Wakes us in time even if the machine was suspended, where that matters.
     waker: Option<BootTimer>,
-    /// What came of a renewal or of a look, and what is to be said about it.
+    /// Results of renewals and checks, with their warnings.
     send: mpsc::Sender<Done>,
     done: mpsc::Receiver<Done>,
-    /// Under way while renewals are: a guard that a terminal stops must not take the mutex with it.
+    /// Number of jobs under way. Stop signals are blocked while there are any: a guard that the
+    /// terminal suspends must not keep the mutex locked.
     stops: Option<(usize, Blocked)>,
-    /// How the command has ended; what it left behind may be waited for.
+    /// The end of the command. Processes that it left behind may still be waited for.
     ended: Option<Ended>,
-    /// It was told to end.
+    /// Set once the command was told to terminate.
     terminated: bool,
-    /// Which holds were lost.
+    /// Indices of the lost holds.
     lost: Vec<usize>,
 }
 
@@ -79,16 +81,16 @@ impl Shell {
         }
     }
 
-    /// The same with another clock than `CLOCK_MONOTONIC`.
+    /// Uses `clock` instead of `CLOCK_MONOTONIC`.
     #[must_use]
     pub fn on_clock(self, clock: ClockKind) -> Self {
         Self { clock, ..self }
     }
 
-    /// The same for a guard that must not oversleep.
+    /// Adds a timer for a guard that must not oversleep.
     #[must_use]
     pub fn waking_in_time(mut self) -> Self {
-        // Without, it wakes as late as the next look.
+        // Without the timer, it wakes as late as the next check.
         self.waker = BootTimer::new().ok();
         self
     }
@@ -97,7 +99,8 @@ impl Shell {
         self.clock.now_ms(&*self.machine)
     }
 
-    /// Does what `machine` says until the command has ended and everything is given back. Gives the code to exit with.
+    /// Carries out the actions of `machine` until the command has ended and everything is released.
+    /// Returns the exit code.
     pub fn drive(
         mut self,
         mut machine: Guard,
@@ -115,19 +118,21 @@ impl Shell {
             fds.extend(self.waker.as_ref().and_then(|waker| waker.set(nap)));
             sleep_on(&fds, nap)?;
             let rung = self.wakeup.as_ref().is_some_and(Wakeup::heard);
-            // What was done in time counts, even if we hear of it late.
+            // A renewal that was done in time counts, even if we hear of it late.
             self.receive(&mut events, tell);
             events.push_back(Event::Tick);
             events.extend(self.arrived(inbox));
-            // What came may be for the command; once it is reaped, its pid is anybody's.
+            // Signals may be for the command. Once it is reaped, its pid may belong to another
+            // process.
             if let Some(code) = self.work_off(&mut machine, &mut events, tell) {
                 return Ok(code);
             }
-            // Looked at whenever we wake, whatever woke us.
+            // Checked on every wakeup, whatever caused it.
             let ended = self.reap()?;
             events.extend(ended.clone());
             if let Some(Event::Ended(Ended::Signal(number))) = ended {
-                // Ctrl-C may have reached us both since we looked. It has done to the command what it can, and is no second one.
+                // Ctrl-C may have reached us both since the last check. The command already
+                // received it; don't count it twice.
                 let number = i32::from(number);
                 let is_other = |event: &Event| !matches!(event, Event::Signal { number: came, .. } if *came == number);
                 events.extend(self.arrived(inbox).into_iter().filter(is_other));
@@ -140,7 +145,7 @@ impl Shell {
         }
     }
 
-    /// The signals that came for us.
+    /// Returns the signals that arrived for this process.
     fn arrived(&self, inbox: &mut SignalQueue) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(arrived) = inbox.take() {
@@ -152,7 +157,7 @@ impl Shell {
         events
     }
 
-    /// What came of what was done beside.
+    /// Collects the results of jobs that ran in threads.
     fn receive(&mut self, events: &mut VecDeque<Event>, tell: &mut dyn FnMut(&Notice<'_>)) {
         while let Ok((event, warnings)) = self.done.try_recv() {
             self.one_less_under_way();
@@ -163,7 +168,8 @@ impl Shell {
         }
     }
 
-    /// Does what follows from what happened; gives the code to exit with, if that was all.
+    /// Handles all events and the actions that follow from them. Returns the exit code if the guard
+    /// has finished.
     fn work_off(
         &mut self,
         machine: &mut Guard,
@@ -184,24 +190,25 @@ impl Shell {
         None
     }
 
-    /// Takes the pulses of what was lost away: no record names them any more.
+    /// Removes the pulses of lost holds: no record names them any more.
     fn leave_lost(&mut self) {
         for hold in std::mem::take(&mut self.lost) {
-            // Released already, if that was how it was found out.
+            // Already released, if the release discovered the loss.
             if let Some(kept) = self.kept[hold].take() {
                 kept.leave();
             }
         }
     }
 
-    /// Did the terminal send this to the command too? Not to another group than ours, and a lost line is told to the leader alone.
+    /// Reports whether the terminal sent this signal to the command too. It sends nothing to
+    /// another process group than ours, and a hangup only to the session leader.
     fn command_has_got(&self, arrived: Arrived) -> bool {
         let leads = || getsid(None).is_ok_and(|session| session == getpid());
         let line_lost = arrived.number == Signal::HUP.as_raw() && leads();
         !(self.own_group || line_lost)
     }
 
-    /// What happened to the command.
+    /// Returns the end of the command, if it has ended. If it was suspended, calls `stop_too`.
     fn reap(&mut self) -> io::Result<Option<Event>> {
         if self.ended.is_some() {
             return Ok(None);
@@ -215,7 +222,7 @@ impl Shell {
         let ended = ended(status);
         self.ended = Some(ended);
         if self.terminated {
-            // The rest of the group had as long as its leader.
+            // The rest of the group had as much time as its leader.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         if let Some(terminal) = self.terminal.take() {
@@ -224,8 +231,9 @@ impl Shell {
         Ok(Some(Event::Ended(ended)))
     }
 
-    /// The command was stopped in the foreground that we gave it, or because it isn't there and wants something from the terminal. The
-    /// shell must see its job stop, all of it, and continues us, not the command.
+    /// Suspends this process too, if the command was suspended in the foreground that we gave it,
+    /// or because it isn't in the foreground and wants something from the terminal. The shell must
+    /// see its whole job suspended, and it continues us, not the command.
     fn stop_too(&mut self, signal: i32) {
         let signal = [Signal::TTIN, Signal::TTOU].into_iter().find(|wants| wants.as_raw() == signal);
         if signal.is_some() && self.pass_foreground() {
@@ -233,7 +241,7 @@ impl Shell {
         }
         match self.terminal.take() {
             Some(terminal) => terminal.take_back(),
-            // Whoever stopped it by hand continues it by hand.
+            // A command that was suspended by hand is continued by hand.
             None if signal.is_none() => return,
             None => {}
         }
@@ -243,12 +251,13 @@ impl Shell {
         }
     }
 
-    /// Where we are the foreground, the command is to be. A shell may make us that at any time, without a word.
+    /// Makes the command the foreground if we are. A shell may move us to the foreground at any
+    /// time, without notice.
     pub fn pass_foreground(&mut self) -> bool {
         let ours = if self.own_group && self.ended.is_none() { Terminal::ours() } else { None };
         let Some(terminal) = ours else { return false };
         terminal.give_to(self.pid);
-        // It may have asked for the terminal too early, and been stopped for that.
+        // It may have asked for the terminal too early, and been suspended for that.
         let _ = kill_process_group(self.pid, Signal::CONT);
         self.terminal = Some(terminal);
         true
@@ -291,7 +300,7 @@ impl Shell {
                 (!self.has_heirs()).then_some(Event::AllGone)
             }
             Action::Release(hold) => self.kept[hold].take().map(|kept| {
-                // The record may be somebody else's by now, whoever has it.
+                // By now the record may belong to another holder.
                 let WithWarnings { value: outcome, warnings } = kept.release(self.ended);
                 self.tell_beside(hold, warnings, tell);
                 Event::Released { hold, outcome }
@@ -300,7 +309,7 @@ impl Shell {
         }
     }
 
-    /// What expired may be somebody else's by now, and that says more.
+    /// Turns an expiry into a loss if there is a new holder: that says more.
     fn with_successor(&self, warning: Warning) -> Warning {
         match warning {
             Warning::Expired { hold, stops } => match self.minded[hold].successor() {
@@ -325,7 +334,8 @@ impl Shell {
         None
     }
 
-    /// Does anything that the command left behind keep a pulse? Rings when it doesn't any more.
+    /// Reports whether a process that the command left behind keeps a pulse. If so, the wakeup
+    /// rings when none does any more.
     fn has_heirs(&mut self) -> bool {
         let Some(wakeup) = self.wakeup() else { return false };
         self.kept.iter().flatten().any(|kept| kept.has_heirs(&wakeup))
@@ -355,7 +365,7 @@ impl Shell {
         if self.minded[hold].looks_aside() { self.beside(hold, look, tell) } else { Some(look(&*self.minded[hold]).0) }
     }
 
-    /// Does something in a thread, or here if there is none to be had.
+    /// Runs `job` in a thread, or here if no thread can be started.
     fn beside(
         &mut self,
         hold: usize,
@@ -372,7 +382,7 @@ impl Shell {
         let (minded, send, rope) = (Arc::clone(&self.minded[hold]), self.send.clone(), wakeup.rope());
         let theirs = job.clone();
         let spawned = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-            // Nobody listens any more only if the guard is gone.
+            // Sending fails only if the guard is gone.
             let _ = send.send(theirs(&*minded));
             rope.ring();
         });

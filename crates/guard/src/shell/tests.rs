@@ -1,4 +1,4 @@
-//! Signals that come at the worst moment.
+//! Signals that arrive at the worst moment.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,9 @@ use crate::guardable::LOOK_MS;
 use lokt_sys::machine::Linux;
 use lokt_sys::spawn::spawn;
 
-/// A hold at which a look takes as long as a signal to both takes to end the command: after the guard has looked for signals, and before it looks
-/// for the command's end. Not Ctrl-C's: whatever runs in the background of a script ignores that one.
+/// A hold whose check lasts until a signal to both has ended the command: after the guard has
+/// checked for signals, and before it checks for the command's end. The signal isn't that of
+/// Ctrl-C: processes in the background of a script ignore that one.
 struct Ctrl(Pid);
 
 impl Renewable for Ctrl {
@@ -28,7 +29,7 @@ impl Renewable for Ctrl {
     fn look(&self) -> Outcome {
         kill_process(self.0, Signal::TERM).expect("it is our child");
         waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("it is our child");
-        // Only to this thread: the other tests have others.
+        // Only to this thread: the other tests run in others.
         raise(signal::Signal::SIGTERM).expect("it is a signal");
         Outcome::Kept { late_ms: None }
     }
@@ -36,7 +37,7 @@ impl Renewable for Ctrl {
 
 struct Held {
     pid: Pid,
-    /// It was asked whether there are heirs, and said yes.
+    /// Set once `has_heirs` has been asked and has returned true.
     asked: AtomicBool,
 }
 
@@ -55,7 +56,7 @@ impl Guardable for Held {
     }
 }
 
-/// The exit code, the signal that ended both, and what was told.
+/// Returns the exit code, the signal that ended both, and the warnings.
 fn interrupted(until_all: bool) -> (u8, Option<i32>, Vec<Warning>) {
     let mut inbox = SignalQueue::open().expect("signals can be read");
     let pid = spawn(Command::new("sleep").arg("60"), false, inbox.before(), Vec::new()).expect("it can be started");

@@ -23,14 +23,14 @@ pub(super) enum Cache {
     Doubted,
 }
 
-/// How the head is found, outside the lock.
+/// Way in which the head is found, outside the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeadBy {
     /// By the last writer's note, if the directory hasn't changed since. Another writer may have
     /// been faster than the directory's clock ticks: good enough to prepare what is checked again
     /// inside, and no reason to refuse anything.
     Note,
-    /// By looking at what is there.
+    /// By inspecting the directory.
     Look,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Basis<'l> {
     log: &'l FileLog,
     pub(super) head: Head,
     pub(super) folded: Option<Folded>,
-    /// When it was read: decisions are made for that time.
+    /// Time at which it was read: decisions are made for that time.
     pub(super) now: Moment,
     /// Timestamp of the composed events. Not always as new as `now`: events that differ only in
     /// their time would be synced again, inside.
@@ -88,12 +88,12 @@ impl<'l> Basis<'l> {
         Ok(())
     }
 
-    /// True if a decision on it may have expired.
+    /// Reports whether a decision on it may have expired.
     pub(super) fn is_old(&self) -> bool {
         is_old(&self.now, &self.log.now())
     }
 
-    /// True if the events that were folded aren't the ones that are there.
+    /// Reports whether the folded events differ from those that are there.
     pub(super) fn is_other(&self) -> bool {
         self.folded.as_ref().is_some_and(|folded| !self.log.folder().holds(folded))
     }

@@ -1,14 +1,13 @@
 //! The one way in which events are added.
 //!
-//! The composer is asked before any lock is taken, and what it says is written and synced. Inside
+//! The composer is asked before any lock is acquired, and its answer is written and synced. Inside
 //! the lock it is asked again only if the ledger has moved, and its new answer is written and
 //! synced there only if it differs. So a plain event costs no other writer the time of its sync,
 //! and a decision is always about the ledger that it is added to.
 //!
-//! An event gets its name only if nothing has it. A program that ignores the lock can be there
-//! first: then everything is listed, composed and tried again. When both locks are free the
-//! directory is synced; an event that was replaced until then is appended again. Only then it is
-//! acknowledged.
+//! An event gets its name only if nothing has it. If a program that ignores the lock was there
+//! first, everything is listed, composed and tried again. When both locks are free, the directory
+//! is synced; an event that was replaced by then is appended again. Only then is it acknowledged.
 
 use std::io;
 use std::thread;
@@ -53,7 +52,7 @@ struct Published<'l> {
     /// The number and the file of each.
     events: Vec<(Seq, Stamp)>,
     filler: Option<Seq>,
-    /// Our lock was taken away meanwhile.
+    /// Our lock was taken away in the meantime.
     lost_lock: bool,
     /// The files, kept open: while they are, no other ones get their inode numbers.
     _files: Prepared<'l>,
@@ -112,7 +111,8 @@ impl<'l, 'c> Commit<'l, 'c> {
             kept.extend(numbers.map(|(_, (seq, _))| *seq));
             filler = filler.or(published.filler);
             if lost.is_empty() {
-                // What was appended again is behind what others did meanwhile.
+                // Events that were appended again come after those that others added in the
+                // meantime.
                 let first = kept.first().copied().unwrap_or(first);
                 return Ok(Some(Committed { first, last, count: kept.len() as u64, filler }));
             }
@@ -122,7 +122,7 @@ impl<'l, 'c> Commit<'l, 'c> {
                 self.warnings.push(Warning::OtherPrograms(format!("event {seq} {what}")));
             }
             self.composer.lost(&lost);
-            // What others cached meanwhile may know of the event that is gone.
+            // Caches that others wrote in the meantime may contain the event that is gone.
             cache = Cache::Doubted;
         }
         let message = format!("another program replaces events in {} as soon as they are there", log.path.display());
@@ -200,10 +200,11 @@ impl<'l, 'c> Commit<'l, 'c> {
                     self.warnings.extend(left.warnings);
                     return Ok(None);
                 };
-                // What has got a name must not get another, even if the same is decided once more.
+                // An event that has a name must not get another, even if the same is decided once
+                // more.
                 let is_used = !events.is_empty();
                 if is_used || render(log, &pieces, &basis, filler, self.is_chained)? != prepared.events {
-                    // It follows what came meanwhile, and says so.
+                    // It follows events that came in the meantime, and its time says so.
                     basis.written = basis.now;
                     prepared = self.prepare(render(log, &pieces, &basis, filler, self.is_chained)?)?;
                 }
@@ -224,7 +225,7 @@ impl<'l, 'c> Commit<'l, 'c> {
             inside.owes_filler = false;
             self.warnings.extend(head.warning(log));
             let left = inside.leave(&head, events.len() as u64, &mut |mutex| {
-                // What can't be read now is read by the next command.
+                // Events that can't be read now are read by the next command.
                 if let Some(folded) = &mut basis.folded
                     && log.folder().fold_on(folded, head.seq).is_ok()
                 {
@@ -243,7 +244,7 @@ impl<'l, 'c> Commit<'l, 'c> {
 }
 
 /// Makes events that were just published durable, and gives them their second names, which needn't
-/// be.
+/// be durable.
 fn keep_and_sync(log: &FileLog, events: &[(Seq, Stamp)]) -> io::Result<()> {
     if events.len() < WORTH_A_THREAD {
         log.backups().keep_all(events);

@@ -1,5 +1,5 @@
-//! Fillers: events without content, under the number that a writer may still use whose lock was
-//! taken over.
+//! Fillers: events without content, under the number that a writer whose lock was taken over may
+//! still use.
 
 use std::io;
 

@@ -70,8 +70,8 @@ impl Folder<'_> {
         Ok(folded)
     }
 
-    /// Reads on, up to the event `head`. If events were removed meanwhile, ends at the highest that
-    /// is left.
+    /// Reads on, up to the event `head`. If events were removed in the meantime, ends at the
+    /// highest that is left.
     pub(super) fn fold_on(&self, folded: &mut Folded, head: u64) -> Result<(), Error> {
         while folded.through < head {
             let last = head.min(folded.through + BLOCK);

@@ -29,19 +29,19 @@ const IDS_NEW: &str = ".lokt/ids.tmp";
 const CACHE_BYTES_MAX: usize = 64 << 20;
 /// Maximum length of a key's line: a number, a blank, a digest, a newline.
 const ID_LINE_MAX: u64 = 16 + 1 + 64 + 1;
-/// Size from which on a cache is large. Reading a few events again costs less than replacing the
-/// cache, the more so the larger it is.
+/// Size in bytes above which a cache is large. Reading a few events again costs less than replacing
+/// the cache, the more so the larger it is.
 const SMALL_BYTES: usize = 64 << 10;
 /// Number of events after which a small cache is replaced.
 const KEEP_SMALL_EVERY: u64 = 16;
 /// Number of events after which a large cache is replaced.
 const KEEP_EVERY: u64 = 128;
 
-/// Number of events after the cache from which on it is worth a lock to keep what was read.
+/// Minimum number of events after the cache for which it is worth a lock to keep what was read.
 const WORTH_KEEPING: u64 = 256;
 
 impl FileLog {
-    /// Takes the mutex to keep what was read without a lock, if that was much.
+    /// Acquires the mutex to keep what was read without a lock, if that was much.
     pub(super) fn keep_what_was_read(&self, folded: Option<Folded>) {
         let Some(mut folded) = folded.filter(|folded| folded.through - folded.kept >= WORTH_KEEPING) else { return };
         if let Ok(mutex) = mutex::Inside::enter(&*self.disk, Duration::ZERO) {
@@ -66,9 +66,9 @@ impl Folder<'_> {
         (is_possible && ids >= folded.ids_bytes).then_some(folded)
     }
 
-    /// True if the folded events are still the ones in the ledger. The number of the head doesn't
-    /// tell: a late writer may have put its event into a filler's place, and a shortened ledger may
-    /// have grown again.
+    /// Reports whether the folded events are still the ones in the ledger. The number of the head
+    /// doesn't tell: a late writer may have put its event into a filler's place, and a shortened
+    /// ledger may have grown again.
     pub(super) fn holds(&self, folded: &Folded) -> bool {
         folded.through == 0 || self.is_current(folded).is_some()
     }
@@ -137,7 +137,7 @@ impl Folder<'_> {
         self.disk.rename(new, path).ok()
     }
 
-    /// The lines of the stored keys. What is behind them isn't read.
+    /// The lines of the stored keys. Bytes after them aren't read.
     fn old_ids(&self, folded: &Folded) -> Option<Vec<u8>> {
         if folded.ids_bytes == 0 {
             return Some(Vec::new());

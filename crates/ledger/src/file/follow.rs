@@ -69,9 +69,9 @@ impl fmt::Debug for Follower {
 }
 
 impl Follower {
-    /// Waits for what comes next; `None`: `alarm` was raised. A gap is shown once, by its first
-    /// number. A ledger that is shortened or replaced meanwhile is reported as [`Slot::Rewound`],
-    /// and shown again from there.
+    /// Waits for the next event; `None`: `alarm` was raised. A gap is shown once, by its first
+    /// number. A ledger that is shortened or replaced in the meantime is reported as
+    /// [`Slot::Rewound`], and shown again from there.
     pub fn next(&mut self, mut alarm: Option<&mut (dyn Interrupt + '_)>) -> Result<Option<(Seq, Slot)>, Error> {
         loop {
             if self.found.is_none() {
@@ -99,8 +99,7 @@ impl Follower {
         }
     }
 
-    /// Subscribes to changes, before anything is read: whatever is written after that wakes the
-    /// follower.
+    /// Subscribes to changes before anything is read, so that any later write wakes the follower.
     fn arm(&mut self) -> Result<(), Error> {
         self.reopen()?;
         match &self.watch {
@@ -217,7 +216,7 @@ impl Follower {
         Seq::new(number).map_or(Ok(None), |seq| self.stamp(seq))
     }
 
-    /// Sleeps until there may be something new. True: the interrupt was raised.
+    /// Sleeps until there may be something new. Returns true if the interrupt was raised.
     fn sleep(&self, alarm: Option<&mut (dyn Interrupt + '_)>) -> Result<bool, Error> {
         let clock = WaitClock::endless(&*self.log.machine);
         let every = if self.watch.is_some() { LOOK } else { POLL };

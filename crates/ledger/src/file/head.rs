@@ -147,7 +147,7 @@ impl Heads<'_> {
         })
     }
 
-    /// True if the noted head is still there.
+    /// Reports whether the noted head is still there.
     fn is_there(self, hint: &Hint) -> Result<bool, Error> {
         let Some(seq) = Seq::new(hint.head.seq) else { return Ok(true) };
         let file = self.log.file(seq);
@@ -163,7 +163,7 @@ impl Heads<'_> {
 }
 
 impl Head {
-    /// True if it was found by listing everything.
+    /// Reports whether it was found by listing everything.
     pub(super) fn is_listed(&self) -> bool {
         self.since_listing == 0
     }

@@ -27,7 +27,7 @@ pub(super) trait MutexHeld {}
 impl MutexHeld for Inside<'_> {}
 impl MutexHeld for mutex::Inside {}
 
-/// Proof that this process holds both locks: no other program writes that respects them.
+/// Proof that this process holds both locks: no other program that respects them writes.
 pub(super) struct Inside<'l> {
     pub(super) log: &'l FileLog,
     lock: Option<Lock<'l>>,
@@ -41,7 +41,7 @@ pub(super) struct Inside<'l> {
     _stops: Blocked,
 }
 
-/// What was found and taken on the way in.
+/// Facts and locks collected on the way in.
 pub(super) struct Entered {
     pub(super) changed: Option<Timestamp>,
     pub(super) mutex: Box<dyn Unlock>,
@@ -49,7 +49,7 @@ pub(super) struct Entered {
     pub(super) stops: Blocked,
 }
 
-/// What is left to say, and to do, after both locks are free.
+/// Warnings, and the state of the lock, after both locks have been released.
 pub(super) struct Left {
     pub(super) warnings: Vec<Warning>,
     /// The lock wasn't ours any more.
@@ -72,7 +72,7 @@ impl<'l> Inside<'l> {
         }
     }
 
-    /// True if another program held the lock when we came.
+    /// Reports whether another program held the lock when we came.
     pub(super) fn has_waited(&self) -> bool {
         self.changed.is_none()
     }
@@ -82,7 +82,7 @@ impl<'l> Inside<'l> {
         self.log.heads().catch_up_since(self.changed)
     }
 
-    /// Gives the shared lock back, notes the head after `appended` more events, runs `note`, and
+    /// Releases the shared lock, notes the head after `appended` more events, runs `note`, and
     /// releases the mutex.
     pub(super) fn leave(mut self, head: &Head, appended: u64, note: &mut dyn FnMut(&dyn MutexHeld)) -> Left {
         let kept_lock = self.unlock();
@@ -91,7 +91,7 @@ impl<'l> Inside<'l> {
         Left { warnings: std::mem::take(&mut self.warnings), lost_lock: !kept_lock }
     }
 
-    /// False: the lock wasn't ours any more.
+    /// Releases the shared lock. Returns false if it wasn't ours any more.
     fn unlock(&mut self) -> bool {
         let Some(lock) = self.lock.take() else { return true };
         // Freeing the name before that number is filled would give the number to the next writer,

@@ -32,7 +32,7 @@ pub(crate) struct Seen {
     /// Its part of the chain.
     pub(crate) leaf: Leaf,
     pub(crate) kept: Backup,
-    /// The native program would misread its type.
+    /// True if the af program would misread its type.
     pub(crate) misread: bool,
 }
 

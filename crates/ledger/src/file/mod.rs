@@ -3,11 +3,11 @@
 //! Appending is safe beside programs that know only the documented protocol (an exclusive
 //! `ledger.lock`, and a rename that replaces whatever is there), and fast beside many of our own:
 //!
-//! * An event is written and synced before any lock is taken, as a file without a name
+//! * An event is written and synced before any lock is acquired, as a file without a name
 //!   (`prepared`).
-//! * Our own processes queue on a kernel mutex, then take `ledger.lock`, because others do
-//!   (`inside`). What dead processes left is replaced, what other programs left is taken over with
-//!   care (`takeover`).
+//! * Our own processes queue on a kernel mutex, then acquire `ledger.lock`, because others do
+//!   (`inside`). Locks of dead processes are replaced, locks that other programs left behind are
+//!   taken over with care (`takeover`).
 //! * Inside, the head is known from a hint that is checked (`head`), the event gets its name only
 //!   if nothing has it, and the directory is synced when both locks are free again.
 //!

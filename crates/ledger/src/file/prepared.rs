@@ -1,4 +1,4 @@
-//! Events on disk that have no number yet: complete and durable before any lock is taken.
+//! Events on disk that have no number yet: complete and durable before any lock is acquired.
 //!
 //! A sync takes far longer than everything else, and a sync inside the lock delays all other
 //! writers. So each event is written and synced beforehand, as a file without a name. Many events
@@ -14,7 +14,7 @@ use lokt_sys::disk::{Disk, NewFile, Stamp, Unnamed};
 use lokt_sys::error::{At as _, Error};
 use lokt_sys::signals::Blocked;
 
-/// Number of events from which on one sync of the file system is faster than one per event.
+/// Minimum number of events for which one sync of the file system is faster than one per event.
 const BATCH_MIN: usize = 16;
 /// Mode of events: all users may read them, whatever the umask.
 const EVENT_MODE: u32 = 0o644;

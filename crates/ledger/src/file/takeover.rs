@@ -249,8 +249,8 @@ impl<'l> WriterLock<'l> {
         }
     }
 
-    /// Exchanges the lock with what is at `ours`. False: it wasn't the judged one, and is back in
-    /// its place.
+    /// Exchanges the lock with what is at `ours`. Returns false if it wasn't the judged one, and is
+    /// back in its place.
     fn exchange(self, ours: &str, found: &Found) -> io::Result<bool> {
         match self.log.disk.exchange(ours, LOCK) {
             // Released in this instant.

@@ -1,4 +1,4 @@
-//! The lock that all programs share, `ledger.lock`: made, waited for and given back.
+//! The lock that all programs share, `ledger.lock`: making it, waiting for it and releasing it.
 //!
 //! It is linked complete from a file without a name, so no program ever finds it empty. After a
 //! take-over it is a directory, which a late writer can't remove.
@@ -63,7 +63,7 @@ impl FileLog {
         WriterLock { log: self }
     }
 
-    /// Takes both locks.
+    /// Acquires both locks.
     pub(super) fn enter(&self, call: &Call<'_>) -> Result<Inside<'_>, Error> {
         self.writer_lock().enter(call)
     }
@@ -82,8 +82,8 @@ impl<'l> WriterLock<'l> {
         let stops = Blocked::stops();
         let mutex = self.log.disk.lock(wait.timeout).map_err(|failure| self.no_mutex(failure))?;
         let kind = if self.is_wary() { Kind::Directory } else { Kind::File };
-        // Our own lock changes the directory. A program that enters and leaves between this look
-        // and the lock has taken the number that we are going to use, and is noticed by that.
+        // Our own lock changes the directory. A program that enters and leaves between this check
+        // and the lock has taken the number that we are going to use, which reveals it.
         let changed = self.log.heads().changed()?;
         let mut watched = None;
         for attempt in 0_u64.. {
@@ -119,8 +119,8 @@ impl<'l> WriterLock<'l> {
         LockWait { clock: WaitClock::start(&*self.log.machine, timeout.into()), timeout, call }
     }
 
-    /// True if a lock was taken over on this boot. Its writer may come back and release a lock that
-    /// isn't its own: of ours, only directories withstand that.
+    /// Reports whether a lock was taken over on this boot. Its writer may come back and release a
+    /// lock that isn't its own: of ours, only directories withstand that.
     fn is_wary(self) -> bool {
         match self.log.disk.read(WARY, WARY_BYTES_MAX) {
             Ok(Entry::Missing) => false,
@@ -209,13 +209,13 @@ impl<'l> WriterLock<'l> {
     }
 
     fn wait_for(self, found: Option<&Found>, wait: &LockWait<'_>, attempt: u64) -> Result<(), Error> {
-        // It was released in this instant: tried again at once, unless that goes on and on.
+        // It was released in this instant: try again at once, up to a limit.
         if found.is_none() && attempt < RELEASES_MAX {
             return Ok(());
         }
         let timeout_ms = u64::try_from(wait.timeout.as_millis()).unwrap_or(u64::MAX);
         let poll = self.log.patience.poll.max(Duration::from_millis(1));
-        // By the clock, and by count if the clock stands still.
+        // By the clock, and by count if the clock doesn't advance.
         let attempts_max = timeout_ms / u64::try_from(poll.as_millis()).unwrap_or(1).max(1);
         if wait.clock.left().is_zero() || attempt > attempts_max.saturating_mul(4) {
             found.inspect(|found| self.note_sighting(found));
@@ -244,7 +244,7 @@ impl<'l> WriterLock<'l> {
             .hint("try again; `lokt ledger doctor` explains the lock, --timeout waits longer")
     }
 
-    /// Removes our lock. False: it isn't ours any more, and is left alone.
+    /// Removes our lock. Returns false if it isn't ours any more, and is left alone.
     pub(super) fn give_back(self, lock: &Lock<'_>) -> std::io::Result<bool> {
         let there = self.log.disk.stamp(LOCK)?;
         // Its size, too: a directory isn't kept open, and another one may have its inode number by

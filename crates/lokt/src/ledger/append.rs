@@ -16,13 +16,13 @@ use crate::Token;
 use crate::Warning;
 
 impl Ledger {
-    /// Appends an event of this type. `body` is a JSON object with its other members; `{}` has
-    /// none. The event is durable when this returns.
+    /// Appends an event of the type `kind`. `body` is a JSON object with its other members; `{}` if
+    /// there are none. The event is durable when this returns.
     ///
     /// # Errors
     ///
-    /// [`AppendError::Failed`] if it is no event or cannot be written. Conditions are those of a
-    /// [`batch`](Self::batch).
+    /// [`AppendError::Failed`] if the event is invalid or cannot be written. To append under
+    /// conditions, use a [`batch`](Self::batch).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,7 +37,7 @@ impl Ledger {
         self.batch().event(kind, body)?.append()
     }
 
-    /// Begins a batch: events that are appended together, and conditions for them.
+    /// Starts a batch: events that are appended together, and conditions for them.
     ///
     /// ```
     /// use lokt::ledger::AppendError;
@@ -82,11 +82,11 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Adds an event of this type. `body` is a JSON object with its other members.
+    /// Adds an event of the type `kind`. `body` is a JSON object with its other members.
     ///
     /// # Errors
     ///
-    /// The kind is [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if it is no event.
+    /// The kind is [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if the event is invalid.
     pub fn event(self, kind: &str, body: &str) -> Result<Self, Error> {
         Ok(self.push(NewEvent::new(kind, body)?))
     }
@@ -97,14 +97,14 @@ impl Batch<'_> {
         self
     }
 
-    /// Appends only if this is the number of the last event; 0 for an empty ledger.
+    /// Appends only if the last event has this number; 0 for an empty ledger.
     pub fn expect_head(mut self, head: u64) -> Self {
         self.expect = Some(head);
         self
     }
 
-    /// Appends only once under this key. The same key again gives the number that the event got. A
-    /// batch with a key has one event.
+    /// Appends at most once under this key. If the key was used before, the append returns the
+    /// number of the earlier event. A batch with a key has one event.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -115,7 +115,7 @@ impl Batch<'_> {
         self.token(claimed.token())
     }
 
-    /// Appends only while this is the token of a claim.
+    /// Appends only while this is the token of a live claim.
     pub fn token(mut self, token: Token) -> Self {
         self.token = Some(token);
         self
@@ -162,7 +162,7 @@ impl Batch<'_> {
     }
 }
 
-/// The number of the event that began a claim is its token.
+/// The token of a claim: the number of the event that began it.
 pub(super) fn numbered(seq: Seq) -> Token {
     Token::new(seq.get()).expect("events are counted from 1")
 }
@@ -214,19 +214,19 @@ impl Appended {
         self.inner.last.get()
     }
 
-    /// Returns how many events were appended. A program that ignores the lock may have written
+    /// Returns the number of appended events. A program that ignores the lock may have written
     /// between the first and the last.
     pub fn count(&self) -> u64 {
         self.inner.count
     }
 
-    /// Reports whether the idempotency key was used before. Then nothing was appended, and the
+    /// Reports whether the idempotency key was used before. If so, nothing was appended, and the
     /// number is that of the earlier event.
     pub fn is_duplicate(&self) -> bool {
         self.inner.duplicate
     }
 
-    /// Returns what the caller should know although the events were appended.
+    /// Returns the warnings of the successful append.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -236,7 +236,7 @@ impl Appended {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// The last event is another one than expected.
+    /// The last event is not the expected one.
     #[non_exhaustive]
     HeadMoved {
         /// The expected number.
@@ -244,7 +244,7 @@ pub enum AppendError {
         /// The number of the last event.
         head: u64,
     },
-    /// The token is not that of a live claim.
+    /// The token does not belong to a live claim.
     #[non_exhaustive]
     StaleToken {
         /// The token.
@@ -252,7 +252,7 @@ pub enum AppendError {
         /// The holder of the claim, or its last holder, if that is known.
         holder: Option<Holder>,
     },
-    /// It is no event, or it could not be written.
+    /// The event is invalid, or it could not be written.
     Failed(Error),
 }
 

@@ -1,4 +1,4 @@
-//! Claims on tasks: one program has a task until it releases the claim or the claim expires.
+//! Claims on tasks: a program holds a task until it releases the claim or the claim expires.
 
 use std::fmt;
 use std::mem;
@@ -20,11 +20,11 @@ use crate::request::sealed::{self, Asked};
 use crate::{Acquire, Error, Request, Token, Warning};
 
 impl Ledger {
-    /// Asks for a claim on `task`. A live claim of the same owner refuses it, too: two threads
-    /// exclude each other.
+    /// Requests a claim on `task`. A live claim of the same owner also refuses the request, so two
+    /// threads exclude each other.
     ///
-    /// A cancelled wait ends at once. If another program is writing to the ledger at that moment, it
-    /// ends after [`lock_timeout`](Self::lock_timeout) at the latest.
+    /// A cancelled wait ends at once. If another program is writing to the ledger at that moment,
+    /// it ends after at most [`lock_timeout`](Self::lock_timeout).
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,7 +49,7 @@ impl Ledger {
         self.claim_any([task])
     }
 
-    /// Asks for a claim on the first of `tasks` that is free.
+    /// Requests a claim on the first free task of `tasks`.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -87,10 +87,10 @@ impl sealed::Obtain<ClaimError> for Claimed {
     }
 }
 
-/// A claim that is held. It is renewed by a thread while it lives, and released when it is dropped.
+/// A held claim. A thread renews it while this value lives; dropping it releases the claim.
 ///
-/// If this process is killed, the claim expires after its time. A forked child may drop it: the
-/// claim stays with the parent.
+/// If this process is killed, the claim expires when its time has elapsed. A forked child may drop
+/// its copy: the claim stays with the parent.
 ///
 /// ```
 /// use lokt::ledger::Ledger;
@@ -159,17 +159,17 @@ impl Claimed {
         self.ttl
     }
 
-    /// Returns the owner whose expired claim was taken over.
+    /// Returns the owner of the expired claim that was taken over.
     pub fn taken_over_from(&self) -> Option<&str> {
         self.from.as_deref()
     }
 
-    /// Returns what the caller should know although the task was claimed.
+    /// Returns the warnings of the successful claim.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// Checks whether the claim is still held. A ledger that cannot be read is no loss.
+    /// Checks whether the claim is still held. A ledger that cannot be read is not a loss.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl Claimed {
         }
     }
 
-    /// Renews the claim now, beside what its thread does.
+    /// Renews the claim now, in addition to the renewals by its thread.
     ///
     /// # Errors
     ///
@@ -231,7 +231,7 @@ impl Claimed {
     /// # Errors
     ///
     /// [`ClaimError::Lost`] if it was lost before; [`ClaimError::Failed`] if it could not be
-    /// released: then it expires.
+    /// released, in which case it expires.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -249,7 +249,7 @@ impl Claimed {
 
     fn end(&mut self) -> Result<(), ClaimError> {
         if self.pid != std::process::id() {
-            // A forked child: the thread and the claim are its parent's.
+            // A forked child: the thread and the claim belong to its parent.
             if let Some(renewer) = self.renewer.take() {
                 renewer.forget();
             }

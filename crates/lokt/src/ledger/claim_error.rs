@@ -48,22 +48,22 @@ pub enum ClaimError {
         /// The task.
         task: String,
     },
-    /// The claim was held, and is not any more: it expired, or another program ended it.
+    /// The claim is no longer held: it expired, or another program ended it.
     #[non_exhaustive]
     Lost {
         /// The task.
         task: String,
-        /// The holder of the task now.
+        /// The current holder of the task.
         holder: Option<Holder>,
     },
     /// [`Cancel`](crate::Cancel) ended the wait.
     Cancelled,
-    /// Something went wrong.
+    /// The operation failed.
     Failed(Error),
 }
 
 impl ClaimError {
-    /// Returns the holder that stands in the way.
+    /// Returns the holder that blocks the caller, if there is one.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Held { holder, .. } => Some(holder),
@@ -73,7 +73,7 @@ impl ClaimError {
     }
 }
 
-/// Why a request was refused.
+/// Returns the error for a refused request.
 pub(super) fn refused(task: String, why: Refused) -> ClaimError {
     match why {
         Refused::NoSuchNode => ClaimError::Missing { task },
@@ -85,7 +85,7 @@ pub(super) fn refused(task: String, why: Refused) -> ClaimError {
     }
 }
 
-/// A claim that is not held any more.
+/// Returns the error for a claim that is no longer held.
 pub(super) fn lost(task: &str, holder: Option<Box<denial::Holder>>) -> ClaimError {
     let holder = holder.filter(|holder| holder.lives()).map(|holder| Holder::of(*holder));
     ClaimError::Lost { task: task.to_owned(), holder }

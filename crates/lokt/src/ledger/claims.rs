@@ -1,4 +1,4 @@
-//! The claims of a ledger, as they are.
+//! The current claims of a ledger.
 
 use std::time::SystemTime;
 
@@ -6,9 +6,10 @@ use super::Ledger;
 use crate::{Error, Holder, Token};
 
 impl Ledger {
-    /// Returns all live claims, by task. Those that have expired are left out.
+    /// Returns all live claims, by task. Expired claims are omitted.
     ///
-    /// A missing or damaged event may have been a claim; [`verify`](Self::verify) finds those.
+    /// A missing or damaged event may have been a claim; [`verify`](Self::verify) finds such
+    /// events.
     ///
     /// # Errors
     ///
@@ -77,7 +78,7 @@ impl Claim {
         self.holder.token()
     }
 
-    /// Returns the time at which the claim ends, if it is not renewed.
+    /// Returns the time at which the claim expires if it is not renewed.
     pub fn expires_at(&self) -> Option<SystemTime> {
         self.holder.expires_at()
     }

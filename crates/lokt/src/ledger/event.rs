@@ -14,7 +14,7 @@ use lokt_sys::machine::system_time;
 
 use crate::Error;
 
-/// Members of an event that have accessors of their own, as they are written.
+/// Members of an event that have their own accessors, as spelled in JSON.
 const NAMED: [&str; 2] = ["\"type\"", "\"timestamp\""];
 
 /// An event of a ledger.
@@ -42,7 +42,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The event under a number, or what is wrong with it.
+    /// Returns the event with this number, or an error that says what is wrong with it.
     pub(super) fn of(seq: Seq, slot: Slot) -> Result<Self, Error> {
         let damage = match slot {
             Slot::Event(bytes) => match Self::parse(seq, &bytes) {
@@ -81,12 +81,13 @@ impl Event {
         &self.kind
     }
 
-    /// Returns the time at which it was written, by its writer's clock.
+    /// Returns the time at which it was written, by the writer's clock.
     pub fn time(&self) -> Option<SystemTime> {
         self.time
     }
 
-    /// Returns its other members as a JSON object without blanks. Numbers are as they were written.
+    /// Returns its other members as a JSON object without whitespace. Numbers are as they were
+    /// written.
     pub fn body(&self) -> &str {
         &self.body
     }
@@ -114,12 +115,13 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// Makes an event of this type. `body` is a JSON object with its other members; `{}` has none.
-    /// A member `timestamp` replaces the time of the append.
+    /// Creates an event of the type `kind`. `body` is a JSON object with its other members; `{}` if
+    /// there are none. A member `timestamp` replaces the time of the append.
     ///
     /// # Errors
     ///
-    /// The kind is [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if `body` is no JSON object, or if a member is reserved.
+    /// The kind is [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if `body` is not a JSON
+    /// object, or if a member is reserved.
     pub fn new(kind: &str, body: &str) -> Result<Self, Error> {
         let draft = Draft::with_body(kind, body).map_err(|bad| Error::new(ErrorKind::BadEvent, bad.to_string()))?;
         Ok(Self { draft })
@@ -149,7 +151,7 @@ impl<'a> Events<'a> {
         Self { ledger, next: Seq::new(from.max(1)), last }
     }
 
-    /// Finds the next number that has an event, and whether `from` has none.
+    /// Finds the next number that has an event, and reports whether `from` has none.
     fn find_event(&self, from: Seq) -> Result<(Option<(Seq, Slot)>, bool), Error> {
         let (mut found, mut is_gap) = (None, false);
         self.ledger.log().read(from, &Call::UNLIMITED, &mut |seq, slot| match slot {

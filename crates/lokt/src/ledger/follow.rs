@@ -1,4 +1,4 @@
-//! Following a ledger: its events, and those to come.
+//! Following a ledger: existing and future events.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use super::{Event, Ledger};
 use crate::{Cancel, Error};
 
 impl Ledger {
-    /// Returns the events from number `from` on, and waits for those to come. The iterator ends
-    /// only if [`cancel`](Follow::cancel) ends it, or after an error of the system.
+    /// Returns the events from number `from` on, and waits for new ones. The iterator ends only if
+    /// [`cancel`](Follow::cancel) ends it, or after a system error.
     ///
-    /// `ledger.head()? + 1` begins with the next event. An event that is missing or damaged is an
-    /// error of the kind [`ErrorKind::Damaged`](crate::ErrorKind::Damaged). If an earlier state of
-    /// the ledger is restored meanwhile, that is an error of the kind
-    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed), and events that are new there follow. The
-    /// iterator continues after both.
+    /// `ledger.head()? + 1` starts with the next event. A missing or damaged event is an error of
+    /// the kind [`ErrorKind::Damaged`](crate::ErrorKind::Damaged). If an earlier state of the
+    /// ledger is restored during the iteration, that is an error of the kind
+    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed); the events that are new in that state
+    /// follow. The iterator continues after both errors.
     ///
     /// ```
     /// use std::thread;
@@ -46,25 +46,25 @@ impl Ledger {
     }
 }
 
-/// Events of a ledger as they come. Made by [`Ledger::follow`].
+/// Events of a ledger, returned as they are appended. Made by [`Ledger::follow`].
 #[must_use = "nothing is read before the iterator is asked for an event"]
 pub struct Follow {
     ledger: Ledger,
     after: u64,
     cancel: Option<Cancel>,
-    /// `None` before the first event is asked for.
+    /// `None` before the first event is requested.
     follower: Option<Follower>,
     is_over: bool,
 }
 
 impl Follow {
-    /// Lets `cancel` end the iterator, also while it waits.
+    /// Lets `cancel` end the iterator, even while it waits.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self
     }
 
-    /// Waits for the next event; `None`: it was cancelled.
+    /// Waits for the next event; `None` if it was cancelled.
     fn wait(&mut self) -> Result<Option<Result<Event, Error>>, Error> {
         let mut alarm = match &self.cancel {
             None => None,

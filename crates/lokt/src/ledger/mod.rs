@@ -1,10 +1,10 @@
 //! A ledger: an append-only log of events that several programs share, and claims on tasks.
 //!
-//! A [`Ledger`] is a directory with one file for each event. Events have numbers from 1 up, and are
+//! A [`Ledger`] is a directory with one file for each event. Events are numbered from 1, and are
 //! durable when [`append`](Ledger::append) returns. [`transact`](Ledger::transact) appends only if
-//! what was read still holds. [`claim`](Ledger::claim) gives one program a task, with a fencing
-//! token; [`claims`](Ledger::claims) lists the tasks that programs have. [`follow`](Ledger::follow)
-//! returns events as they come.
+//! the state that was read is still current. [`claim`](Ledger::claim) gives a task to one program,
+//! with a fencing token; [`claims`](Ledger::claims) lists the tasks that are held.
+//! [`follow`](Ledger::follow) returns events as they are appended.
 //!
 //! ```
 //! use lokt::ledger::Ledger;
@@ -29,8 +29,8 @@
 //!
 //! # Limitations
 //!
-//! Other programs may write to the same directory by the documented protocol. Conditions and tokens
-//! bind only programs that append through lokt.
+//! Other programs may write to the same directory using the documented protocol. Conditions and
+//! tokens bind only programs that append through lokt.
 
 mod append;
 mod claim;
@@ -60,7 +60,7 @@ pub use verify::{Problem, Verification};
 
 use crate::{Error, Request};
 
-/// A ledger in a directory. Clones are the same ledger.
+/// A ledger in a directory. Clones refer to the same ledger.
 #[derive(Clone)]
 pub struct Ledger {
     inner: lokt_ledger::Ledger,
@@ -98,12 +98,12 @@ impl Ledger {
         Ok(Self { inner })
     }
 
-    /// Makes a ledger that belongs to `dir`, as `lokt ledger init` does. Opens the one that is
-    /// there.
+    /// Creates the ledger that belongs to `dir`, as `lokt ledger init` does. If there already is
+    /// one, opens it.
     ///
     /// # Errors
     ///
-    /// Fails if the directory cannot be written to or has something else in the place of a ledger.
+    /// Fails if the directory cannot be written to or contains something else in place of a ledger.
     ///
     /// ```
     /// use lokt::ledger::Ledger;
@@ -119,12 +119,12 @@ impl Ledger {
         Self::init(dir.as_ref(), InitOptions::default())
     }
 
-    /// Makes a ledger of which each event carries a digest of all events before it. A ledger that
-    /// is there is chained from its next event on.
+    /// Creates a ledger in which each event carries a digest of all earlier events. An existing
+    /// ledger is chained from its next event on.
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create).
+    /// Same as [`create`](Self::create).
     ///
     /// ```
     /// use lokt::ledger::Ledger;
@@ -146,7 +146,8 @@ impl Ledger {
         Ok(Self { inner })
     }
 
-    /// Returns the same ledger with another owner of claims; the default is the login name.
+    /// Returns a handle to the same ledger with another owner of claims; the default is the login
+    /// name.
     ///
     /// ```
     /// use lokt::ledger::Ledger;
@@ -164,8 +165,8 @@ impl Ledger {
         Self { inner: self.inner.acting_as(identity(owner.into(), None)) }
     }
 
-    /// Returns the same ledger with another limit on waiting for a program that writes to it; the
-    /// default is five seconds.
+    /// Returns a handle to the same ledger with another limit on the wait for a program that writes
+    /// to it; the default is five seconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -218,8 +219,9 @@ impl Ledger {
 
     /// Returns the events from number `from` up to the head, in order.
     ///
-    /// An event that is missing or damaged is an error of the kind [`ErrorKind::Damaged`](crate::ErrorKind::Damaged); the
-    /// iterator continues after it. Events that are appended meanwhile are returned, too.
+    /// A missing or damaged event is an error of the kind
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged); the iterator continues after it. Events
+    /// that are appended during the iteration are also returned.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! A program's decision about the ledger.
+//! Transactions: appending events that depend on the content of the ledger.
 
 use std::fmt;
 
@@ -12,15 +12,16 @@ use crate::Holder;
 
 impl Ledger {
     /// Appends the events that `decide` returns for the ledger, if no other writer was faster.
-    /// Returns `None` if it returns no event.
+    /// Returns `None` if `decide` returns no event.
     ///
-    /// If the ledger has moved, `decide` is called again with the new events, a few times at most.
-    /// So it must not have side effects. Its last answer is about the ledger to which the events are
-    /// added. A program that ignores the lock of the ledger is not kept out.
+    /// If the ledger has changed, `decide` is called again with the new events, at most a few
+    /// times. It must therefore not have side effects. Its last answer is about the ledger to which
+    /// the events are appended. A program that ignores the lock of the ledger is not kept out.
     ///
     /// # Errors
     ///
-    /// The error of `decide`, then nothing was appended; or an error of lokt, converted into it.
+    /// The error of `decide`, in which case nothing was appended; or an error of lokt, converted
+    /// into `E`.
     ///
     /// ```
     /// use lokt::ledger::{Ledger, NewEvent};
@@ -108,7 +109,7 @@ impl View<'_> {
         holder.lives().then(|| Holder::of(holder))
     }
 
-    /// Returns what makes the view incomplete: the first event that is missing or damaged.
+    /// Returns the reason why the view is incomplete: the first event that is missing or damaged.
     pub fn damage(&self) -> Option<&str> {
         self.folded.trouble.first().map(|(_, what)| what.as_str())
     }

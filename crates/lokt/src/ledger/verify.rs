@@ -1,4 +1,4 @@
-//! Verification: reading everything and naming what is wrong.
+//! Verification: reading all events and reporting problems.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use super::Ledger;
 use crate::Warning;
 
 impl Ledger {
-    /// Reads every event and names what is wrong, as `lokt ledger verify` does.
+    /// Reads every event and reports problems, as `lokt ledger verify` does.
     ///
     /// # Errors
     ///
-    /// Fails if the directory cannot be read. Problems are no error.
+    /// Fails if the directory cannot be read. Problems of the ledger are not errors.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,13 +36,13 @@ impl Ledger {
         self.verified(None)
     }
 
-    /// Does the same, and checks that the ledger still begins with the events that an earlier
-    /// [`checkpoint`](Verification::checkpoint) was about.
+    /// Verifies the ledger, and checks that it still begins with the events that an earlier
+    /// [`checkpoint`](Verification::checkpoint) covered.
     ///
     /// # Errors
     ///
-    /// As [`verify`](Self::verify); the kind is [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if the text is no
-    /// checkpoint.
+    /// Same as [`verify`](Self::verify); the kind is
+    /// [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if the text is not a checkpoint.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -97,34 +97,35 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Reports whether nothing is wrong.
+    /// Reports whether no problem was found.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// Returns how many events were read.
+    /// Returns the number of events that were read.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Returns what is wrong.
+    /// Returns the problems that were found.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Returns the number of the last event and the digest of all events, as text. Kept elsewhere,
-    /// it shows [later](Ledger::verify_against) that none of them was changed or removed.
+    /// Returns the number of the last event and the digest of all events, as text. Stored
+    /// elsewhere, it shows [later](Ledger::verify_against) that none of them was changed or
+    /// removed.
     pub fn checkpoint(&self) -> String {
         self.checkpoint.to_string()
     }
 
-    /// Returns what the caller should know, although it is no problem.
+    /// Returns warnings that are not problems.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 }
 
-/// Something that is wrong with a ledger.
+/// A problem of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     finding: Finding,
@@ -136,12 +137,12 @@ impl Problem {
         self.finding.code
     }
 
-    /// Returns the number of the event that it is about.
+    /// Returns the number of the event that has the problem.
     pub fn seq(&self) -> Option<u64> {
         self.finding.seq
     }
 
-    /// Returns what can be done about it.
+    /// Returns a suggested fix, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.finding.hint.as_deref()
     }

@@ -22,7 +22,7 @@ use crate::request::sealed::{self, Asked};
 use crate::{Acquire, Error, Holder, Request, Token, Warning};
 
 impl Request<'_, Leased> {
-    /// Sets the reason, which other programs are shown.
+    /// Sets the reason that is shown to other programs.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.asked.reason = Some(reason.into());
         self
@@ -40,7 +40,7 @@ impl sealed::Obtain<LeaseError> for Leased {
     fn obtain(asked: Asked<'_, Inner>, policy: &mut WaitPolicy<'_>) -> Result<Self, LeaseError> {
         let Asked { source: worktree, ttl, reason, .. } = asked;
         let numbers = lease_policy(worktree, ttl)?;
-        // A session of this lease alone: two threads exclude each other.
+        // A session for this lease alone, so that two threads exclude each other.
         let session = new_session().map_err(Error::from)?;
         let said = LeaseGuard::acquire(worktree, session, numbers, reason, policy).map_err(Error::from)?;
         match said.value {
@@ -50,13 +50,13 @@ impl sealed::Obtain<LeaseError> for Leased {
         }
     }
 
-    /// Read anew: a refusal has a digest of the session in the place of the owner.
+    /// Reads the holder again: a refusal has a digest of the session in place of the owner.
     fn holder(worktree: &Inner, _told: &Waiting<'_>) -> Option<Holder> {
         live_holder(worktree).ok().flatten()
     }
 }
 
-/// The numbers of the lease: those that were asked for, else those of the repository.
+/// The timing of the lease: as requested, else as configured in the repository.
 fn lease_policy(worktree: &Inner, ttl: Option<Duration>) -> Result<LeasePolicy, Error> {
     let mut config = worktree.repository().policy()?;
     let lease_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
@@ -67,10 +67,10 @@ fn lease_policy(worktree: &Inner, ttl: Option<Duration>) -> Result<LeasePolicy, 
     wish.policy().map_err(|bad| Error::new(ErrorKind::Unusable, bad.to_string()))
 }
 
-/// A lease that is held. It is renewed by a thread while it lives, and released when it is dropped.
+/// A held lease. A thread renews it while this value lives; dropping it releases the lease.
 ///
-/// It ends with this process: if that is killed, the lease is free at once. A forked child may drop
-/// it: the lease stays with the parent.
+/// The lease ends with this process: if the process is killed, the lease is free at once. A forked
+/// child may drop its copy: the lease stays with the parent.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -127,12 +127,12 @@ impl Leased {
         self.ttl
     }
 
-    /// Returns what the caller should know although the lease was granted.
+    /// Returns the warnings of the successful acquisition.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// Checks whether the lease is still held. A repository that cannot be read is no loss.
+    /// Checks whether the lease is still held. A repository that cannot be read is not a loss.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Leased {
         }
     }
 
-    /// Renews the lease now, beside what its thread does.
+    /// Renews the lease now, in addition to the renewals by its thread.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ impl Leased {
         }
     }
 
-    /// Asks for a snapshot under this lease.
+    /// Requests a snapshot under this lease.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -199,7 +199,7 @@ impl Leased {
         SnapshotRequest::new(&self.worktree, Acting::Token(self.token.get()))
     }
 
-    /// Asks for the files of a snapshot under this lease.
+    /// Requests a restore of the files of a snapshot under this lease.
     ///
     /// ```
     /// use lokt::worktree::RestoreError;
@@ -228,7 +228,7 @@ impl Leased {
     /// # Errors
     ///
     /// [`LeaseError::Lost`] if it was lost before; [`LeaseError::Failed`] if it could not be
-    /// released: then it counts as that of a dead process.
+    /// released, in which case it counts as the lease of a dead process.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -246,7 +246,7 @@ impl Leased {
 
     fn end(&mut self) -> Result<(), LeaseError> {
         if self.pid != std::process::id() {
-            // A forked child: the thread and the lease are its parent's.
+            // A forked child: the thread and the lease belong to its parent.
             if let Some(renewer) = self.renewer.take() {
                 renewer.forget();
             }

@@ -34,24 +34,24 @@ pub enum LeaseError {
     Held {
         /// The holder, if its record can be read.
         holder: Option<Holder>,
-        /// The time after which the lease is over, if the holder does not renew it.
+        /// The time after which the lease expires if the holder does not renew it.
         retry_after: Option<Duration>,
     },
-    /// The lease was held, and is not any more: it expired, or another program ended it.
+    /// The lease is no longer held: it expired, or another program ended it.
     #[non_exhaustive]
     Lost {
-        /// The holder of the lease now.
+        /// The current holder of the lease.
         holder: Option<Holder>,
     },
     /// [`Cancel`](crate::Cancel) ended the wait or the work.
     Cancelled,
-    /// Something went wrong. The kind is [`ErrorKind::NotExclusive`](crate::ErrorKind::NotExclusive) if the
-    /// worktree has no lease.
+    /// The operation failed. The kind is
+    /// [`ErrorKind::NotExclusive`](crate::ErrorKind::NotExclusive) if the worktree has no lease.
     Failed(Error),
 }
 
 impl LeaseError {
-    /// Returns the holder that stands in the way.
+    /// Returns the holder that blocks the caller, if there is one.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Held { holder, .. } | Self::Lost { holder } => holder.as_ref(),
@@ -60,7 +60,7 @@ impl LeaseError {
     }
 }
 
-/// A holder to show. What a lease is decided by is a digest of its session in the place of the
+/// A holder for display. Where leases are decided, a digest of the session is in place of the
 /// owner.
 fn shown_holder(holder: &denial::Holder, record: Option<&Record>) -> Holder {
     let mut holder = holder.clone();
@@ -77,7 +77,7 @@ pub(super) fn live_holder(worktree: &Inner) -> Result<Option<Holder>, Error> {
     Ok(holder.map(|holder| shown_holder(&holder, status.record.as_ref())))
 }
 
-/// Why a request was refused.
+/// Returns the error for a refused request.
 pub(super) fn refused(refusal: &LeaseRefusal) -> LeaseError {
     LeaseError::Held {
         holder: refusal.denial.holder().map(|holder| shown_holder(holder, refusal.record.as_ref())),
@@ -85,12 +85,13 @@ pub(super) fn refused(refusal: &LeaseRefusal) -> LeaseError {
     }
 }
 
-/// A lease that is not held any more.
+/// Returns the error for a lease that is no longer held.
 pub(super) fn lost(holder: Option<Box<denial::Holder>>) -> LeaseError {
     LeaseError::Lost { holder: holder.filter(|holder| holder.lives()).map(|holder| Holder::of(*holder)) }
 }
 
-/// Why an operation under a lease was refused: under that of this token, or under one of its own.
+/// Returns the error for an operation that was refused under a lease: the one with `token`, or one
+/// acquired for the operation.
 pub(super) fn denied(refusal: &LeaseRefusal, token: Option<u64>) -> LeaseError {
     if token.is_none() {
         return refused(refusal);

@@ -1,8 +1,8 @@
 //! Worktrees: one writer at a time under a lease, and snapshots that only the writer can publish.
 //!
-//! A [`Repository`] is a directory with `.jvs` in it, and worktrees. [`Worktree::lease`] makes this
-//! program the one writer, known by a fencing token. A [`Snapshot`] is a copy of all files, visible
-//! when it is complete.
+//! A [`Repository`] is a directory that contains `.jvs` and worktrees. [`Worktree::lease`] makes
+//! this program the only writer, identified by a fencing token. A [`Snapshot`] is a copy of all
+//! files that becomes visible when it is complete.
 //!
 //! ```
 //! use lokt::worktree::Repository;
@@ -27,8 +27,8 @@
 //!
 //! # Limitations
 //!
-//! A lease keeps no program from writing to a directory. It decides who may publish snapshots,
-//! restore files and renew the lease.
+//! A lease does not prevent programs from writing to a directory. It decides which program may
+//! publish snapshots, restore files and renew the lease.
 
 mod lease;
 mod lease_error;
@@ -82,12 +82,12 @@ impl Worktree {
         self.inner.repository().files_of(self.inner.name())
     }
 
-    /// Reports whether all programs may write to it. Then it has no lease.
+    /// Reports whether all programs may write to it. If so, it has no lease.
     pub fn is_shared(&self) -> bool {
         self.inner.isolation() == Isolation::Shared
     }
 
-    /// Asks for the lease: to be the one writer.
+    /// Requests the lease, which makes this program the only writer.
     ///
     /// ```
     /// use std::time::Duration;
@@ -111,7 +111,7 @@ impl Worktree {
         Request::new(&self.inner, vec![self.name().to_owned()])
     }
 
-    /// Returns the holder of the lease; `None` if it is free or over.
+    /// Returns the holder of the lease; `None` if it is free or has expired.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Worktree {
         live_holder(&self.inner)
     }
 
-    /// Asks for a snapshot under a lease that is acquired for it alone. A program that holds the
+    /// Requests a snapshot under a lease that is acquired only for it. A program that holds the
     /// lease uses [`Leased::snapshot`].
     ///
     /// ```
@@ -148,8 +148,8 @@ impl Worktree {
         SnapshotRequest::new(&self.inner, Acting::Acquire)
     }
 
-    /// Asks for the files of a snapshot under a lease that is acquired for it alone. A program that
-    /// holds the lease uses [`Leased::restore`].
+    /// Requests a restore of the files of a snapshot, under a lease that is acquired only for it. A
+    /// program that holds the lease uses [`Leased::restore`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -167,7 +167,7 @@ impl Worktree {
         RestoreRequest::new(&self.inner, snapshot, Acting::Acquire)
     }
 
-    /// Returns the snapshot that its files were last like; `None` if there is none.
+    /// Returns the snapshot that its files last matched; `None` if there is none.
     ///
     /// # Errors
     ///

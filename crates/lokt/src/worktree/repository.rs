@@ -1,4 +1,4 @@
-//! A repository: worktrees side by side, and their snapshots.
+//! A lokt repository: worktrees side by side, and their snapshots.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use lokt_worktree::snapshot::Named;
 use super::restore::{self, RestoreError, Restored};
 use super::{Snapshot, Worktree};
 
-/// A lokt repository: a directory with `.jvs` in it, and worktrees. Clones are the same repository.
+/// A lokt repository: a directory that contains `.jvs` and worktrees. Clones refer to the same
+/// repository.
 ///
 /// ```
 /// use lokt::worktree::Repository;
@@ -36,8 +37,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// The kind is [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is none, and [`ErrorKind::NewerVersion`](crate::ErrorKind::NewerVersion) if its format
-    /// is not known.
+    /// The kind is [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is none, and
+    /// [`ErrorKind::NewerVersion`](crate::ErrorKind::NewerVersion) if its format is unknown.
     ///
     /// ```
     /// use lokt::ErrorKind;
@@ -63,7 +64,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     ///
     /// ```
     /// use lokt::worktree::Repository;
@@ -81,12 +82,13 @@ impl Repository {
         Ok(Self { inner: found.ok_or_else(|| none(&format!("in {} or above it", dir.display())))? })
     }
 
-    /// Makes a repository in `dir`, as `lokt worktree init` does. Its worktree is the directory
-    /// `main` in it. Opens the repository that is there.
+    /// Creates a repository in `dir`, as `lokt worktree init` does. Its worktree is the directory
+    /// `main` in it. If there already is a repository, opens it.
     ///
     /// # Errors
     ///
-    /// The kind is [`ErrorKind::Unusable`](crate::ErrorKind::Unusable) if `dir` is inside of another repository.
+    /// The kind is [`ErrorKind::Unusable`](crate::ErrorKind::Unusable) if `dir` is inside another
+    /// repository.
     ///
     /// ```
     /// use lokt::worktree::Repository;
@@ -102,13 +104,12 @@ impl Repository {
         Self::init(dir.as_ref(), false)
     }
 
-    /// Makes a repository in `dir`, as `lokt worktree init --here` does. Its worktree `main` is
-    /// `dir` itself, with the files that are there. Opens the repository that is there.
+    /// Creates a repository in `dir`, as `lokt worktree init --here` does. Its worktree `main` is
+    /// `dir` itself, with its existing files. If there already is a repository, opens it.
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create); also if the repository that is there has its worktree
-    /// elsewhere.
+    /// Same as [`create`](Self::create); also if an existing repository has its worktree elsewhere.
     ///
     /// ```
     /// use lokt::worktree::Repository;
@@ -140,7 +141,8 @@ impl Repository {
         Ok(Self { inner })
     }
 
-    /// Returns the same repository with another owner of leases; the default is the login name.
+    /// Returns a handle to the same repository with another owner of leases; the default is the
+    /// login name.
     ///
     /// ```
     /// use lokt::worktree::Repository;
@@ -158,17 +160,17 @@ impl Repository {
         Self { inner: self.inner.acting_as(identity(owner.into(), None)) }
     }
 
-    /// Returns the directory with `.jvs` in it.
+    /// Returns the directory that contains `.jvs`.
     pub fn top(&self) -> &Path {
         self.inner.top()
     }
 
-    /// Returns the worktree of this name; each repository has `main`.
+    /// Returns the worktree of this name; every repository has `main`.
     ///
     /// # Errors
     ///
-    /// The kind is [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is none, and [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if there can
-    /// be none.
+    /// The kind is [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is none, and
+    /// [`ErrorKind::BadInput`](crate::ErrorKind::BadInput) if the name is invalid.
     ///
     /// ```
     /// use lokt::ErrorKind;
@@ -220,13 +222,13 @@ impl Repository {
         Ok(listed.into_iter().map(|listed| Snapshot::new(&self.inner, listed)).collect())
     }
 
-    /// Returns the snapshot with this id, or the one whose id begins with it, or the one that has
-    /// it as a name.
+    /// Returns the snapshot with this id, id prefix or name.
     ///
     /// # Errors
     ///
-    /// The kind is [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if it is no snapshot's or that of several,
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if it is not complete, and [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if it cannot be used.
+    /// The kind is [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if no snapshot or several
+    /// match, [`ErrorKind::Busy`](crate::ErrorKind::Busy) if the snapshot is not complete, and
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if it cannot be used.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -255,11 +257,11 @@ impl Repository {
         }
     }
 
-    /// Puts the files of a snapshot into a new worktree. No lease is needed.
+    /// Restores the files of a snapshot into a new worktree. No lease is needed.
     ///
     /// # Errors
     ///
-    /// [`RestoreError::Exists`] if there is a worktree of this name.
+    /// [`RestoreError::Exists`] if there already is a worktree of this name.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Restoring: the files of a snapshot, in a worktree that is there or in a new one.
+//! Restoring the files of a snapshot, into an existing worktree or a new one.
 
 use std::error;
 use std::ffi::OsString;
@@ -16,8 +16,8 @@ use super::{LeaseError, Snapshot};
 use crate::request::sealed;
 use crate::{Cancel, Error, Warning};
 
-/// The files of a snapshot that are asked for. Made by [`Leased::restore`](super::Leased::restore)
-/// and [`Worktree::restore`](super::Worktree::restore).
+/// A requested restore of the files of a snapshot. Made by
+/// [`Leased::restore`](super::Leased::restore) and [`Worktree::restore`](super::Worktree::restore).
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,31 +44,32 @@ impl<'a> RestoreRequest<'a> {
         Self { worktree, snapshot, acting, force: false, with_git: false, cancel: None }
     }
 
-    /// Replaces files that are in no snapshot, too.
+    /// Also replaces files that are in no snapshot.
     pub fn force(mut self) -> Self {
         self.force = true;
         self
     }
 
-    /// Replaces `.git`, too, where the worktree is the directory that `.jvs` is in.
+    /// Also replaces `.git`, if the worktree is the directory that contains `.jvs`.
     pub fn with_git(mut self) -> Self {
         self.with_git = true;
         self
     }
 
-    /// Lets `cancel` end the copying. Then nothing is changed, unless the files were replaced before.
+    /// Lets `cancel` end the copying. Then nothing is changed, unless the files were already
+    /// replaced.
     pub fn cancel(mut self, cancel: &'a Cancel) -> Self {
         self.cancel = Some(cancel);
         self
     }
 
-    /// Replaces the files of the worktree by those of the snapshot, atomically.
+    /// Atomically replaces the files of the worktree with those of the snapshot.
     ///
     /// # Errors
     ///
-    /// [`RestoreError::Unsaved`] if files are in no snapshot, [`RestoreError::Refused`] if the lease
-    /// is not held, and [`RestoreError::Cancelled`] by [`cancel`](Self::cancel); then nothing was
-    /// changed.
+    /// [`RestoreError::Unsaved`] if files are in no snapshot, [`RestoreError::Refused`] if the
+    /// lease is not held, and [`RestoreError::Cancelled`] if [`cancel`](Self::cancel) ended the
+    /// work. In these cases nothing was changed.
     pub fn in_place(self) -> Result<Restored, RestoreError> {
         let how = InPlace { force: self.force, dry_run: false, with_git: self.with_git };
         let said = work(self.cancel, |control| {
@@ -86,7 +87,7 @@ impl<'a> RestoreRequest<'a> {
     }
 }
 
-/// The files that differ. Paths are of any bytes.
+/// The files that differ. Paths may contain any bytes.
 fn paths(difference: Difference) -> Vec<PathBuf> {
     let Difference { added, removed, modified, touched } = difference;
     let all = [added, removed, modified, touched].into_iter().flatten();
@@ -95,7 +96,7 @@ fn paths(difference: Difference) -> Vec<PathBuf> {
     paths
 }
 
-/// Puts the files of a snapshot into a new worktree.
+/// Restores the files of a snapshot into a new worktree.
 pub(super) fn into_new(
     repo: &repo::Repository,
     snapshot: &Snapshot,
@@ -141,23 +142,23 @@ impl Restored {
         &self.inner.path
     }
 
-    /// Returns how many files were restored.
+    /// Returns the number of restored files.
     pub fn files(&self) -> u64 {
         self.inner.files
     }
 
-    /// Returns how many bytes they have.
+    /// Returns the size of the restored files in bytes.
     pub fn bytes(&self) -> u64 {
         self.inner.bytes
     }
 
-    /// Returns the directory that keeps the files that were there before, until the repository is
-    /// cleaned up: for an hour at least.
+    /// Returns the directory that keeps the previous files until the repository is cleaned up, for
+    /// at least an hour.
     pub fn old_files(&self) -> Option<&Path> {
         self.inner.old_tree.as_deref()
     }
 
-    /// Returns what the caller should know although the files were restored.
+    /// Returns the warnings of the successful restore.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -175,13 +176,14 @@ pub enum RestoreError {
         /// The files, relative to the worktree.
         paths: Vec<PathBuf>,
     },
-    /// There is a worktree of this name, or of one that differs only in upper and lower case.
+    /// There already is a worktree of this name, or of one that differs only in upper and lower
+    /// case.
     #[non_exhaustive]
     Exists {
         /// The name of that worktree.
         worktree: String,
     },
-    /// Something is where the files of the new worktree would be.
+    /// Something already exists where the files of the new worktree would be.
     #[non_exhaustive]
     Occupied {
         /// The directory.
@@ -189,7 +191,7 @@ pub enum RestoreError {
     },
     /// [`Cancel`] ended the work.
     Cancelled,
-    /// Something went wrong.
+    /// The operation failed.
     Failed(Error),
 }
 

@@ -15,12 +15,12 @@ use super::lease_error::{Inner, denied};
 use crate::request::sealed;
 use crate::{Cancel, Error, Token, Warning};
 
-/// The lease under which a program acts.
+/// The lease under which an operation runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Acting {
-    /// The one with this token.
+    /// The lease with this token.
     Token(u64),
-    /// One that is acquired for the operation alone.
+    /// A lease that is acquired only for the operation.
     Acquire,
 }
 
@@ -37,13 +37,13 @@ impl Acting {
     }
 }
 
-/// Does work on files that `cancel` can end. `None`: it was cancelled before the work began.
+/// Runs work on files that `cancel` can end. `None` if it was cancelled before the work began.
 pub(super) fn work<T>(cancel: Option<&Cancel>, work: impl FnOnce(&Control<'_>) -> T) -> Option<T> {
     let halt = cancel.map_or_else(|| Some(Arc::default()), Cancel::halt)?;
     Some(work(&Control::new(&Silent, &halt)))
 }
 
-/// The error of work that was stopped: cancelled, or because its lease was lost.
+/// Returns the error for work that was stopped, because it was cancelled or its lease was lost.
 pub(super) fn halted<E: From<Error> + sealed::Cancellable>(cancel: Option<&Cancel>) -> E {
     if cancel.is_some_and(Cancel::is_cancelled) {
         return E::cancelled();
@@ -51,7 +51,7 @@ pub(super) fn halted<E: From<Error> + sealed::Cancellable>(cancel: Option<&Cance
     Error::new(ErrorKind::Halted, "the work was stopped").into()
 }
 
-/// A snapshot that is asked for. Made by [`Leased::snapshot`](super::Leased::snapshot) and
+/// A requested snapshot. Made by [`Leased::snapshot`](super::Leased::snapshot) and
 /// [`Worktree::snapshot`](super::Worktree::snapshot).
 ///
 /// ```
@@ -79,27 +79,27 @@ impl<'a> SnapshotRequest<'a> {
         Self { worktree, acting, note: None, consistency: Consistency::Quiesced, with_git: false, cancel: None }
     }
 
-    /// Sets a note, which lists show.
+    /// Sets a note that is shown in lists.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// Allows files to change while they are copied. Otherwise that is an error of the kind
+    /// Allows files to change while they are copied. Otherwise a change is an error of the kind
     /// [`ErrorKind::Changed`](crate::ErrorKind::Changed).
     pub fn best_effort(mut self) -> Self {
         self.consistency = Consistency::BestEffort;
         self
     }
 
-    /// Includes `.git`, where the worktree is the directory that `.jvs` is in. Elsewhere it is
-    /// always included.
+    /// Includes `.git` if the worktree is the directory that contains `.jvs`. In other worktrees it
+    /// is always included.
     pub fn with_git(mut self) -> Self {
         self.with_git = true;
         self
     }
 
-    /// Lets `cancel` end the copying. Then there is no snapshot, unless it was complete before.
+    /// Lets `cancel` end the copying. Then there is no snapshot, unless it was already complete.
     pub fn cancel(mut self, cancel: &'a Cancel) -> Self {
         self.cancel = Some(cancel);
         self
@@ -110,8 +110,8 @@ impl<'a> SnapshotRequest<'a> {
     ///
     /// # Errors
     ///
-    /// A [`LeaseError`] if the lease is not held, and [`LeaseError::Cancelled`] by
-    /// [`cancel`](Self::cancel); then there is no snapshot.
+    /// A [`LeaseError`] if the lease is not held, and [`LeaseError::Cancelled`] if
+    /// [`cancel`](Self::cancel) ended the work; then there is no snapshot.
     pub fn create(self) -> Result<NewSnapshot, LeaseError> {
         let wish = SnapshotWish {
             consistency: self.consistency,
@@ -142,7 +142,7 @@ impl<'a> SnapshotRequest<'a> {
     }
 }
 
-/// A snapshot that was taken now.
+/// A snapshot that was just taken.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -168,22 +168,23 @@ impl NewSnapshot {
         &self.snapshot
     }
 
-    /// Returns the snapshot, and forgets the rest.
+    /// Returns the snapshot and drops the rest.
     pub fn into_snapshot(self) -> Snapshot {
         self.snapshot
     }
 
-    /// Returns how many files were copied.
+    /// Returns the number of copied files.
     pub fn copied_files(&self) -> u64 {
         self.copied_files
     }
 
-    /// Returns how many files are as in the snapshot before, and were not copied.
+    /// Returns the number of files that are unchanged since the previous snapshot and were not
+    /// copied.
     pub fn reused_files(&self) -> u64 {
         self.reused_files
     }
 
-    /// Returns what the caller should know although the snapshot was taken.
+    /// Returns the warnings of the successful snapshot.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -217,17 +218,17 @@ impl Snapshot {
         &self.listed
     }
 
-    /// Returns its id. Sorted by their text, ids are sorted by time.
+    /// Returns its id. Ids that are sorted as text are sorted by time.
     pub fn id(&self) -> &str {
         self.listed.descriptor.id.as_str()
     }
 
-    /// Returns the name that its worktree had.
+    /// Returns the name that its worktree had when it was taken.
     pub fn worktree(&self) -> &str {
         &self.listed.descriptor.worktree
     }
 
-    /// Returns the id of the snapshot before it in the worktree.
+    /// Returns the id of the previous snapshot in the worktree.
     pub fn parent(&self) -> Option<&str> {
         self.listed.descriptor.parent.as_ref().map(snapshot::SnapshotId::as_str)
     }
@@ -247,12 +248,12 @@ impl Snapshot {
         self.listed.descriptor.token.and_then(Token::new)
     }
 
-    /// Returns how many files it has; `None` if another program took it.
+    /// Returns the number of its files; `None` if another program took it.
     pub fn files(&self) -> Option<u64> {
         self.listed.descriptor.files
     }
 
-    /// Returns how many bytes its files have; `None` if another program took it.
+    /// Returns the size of its files in bytes; `None` if another program took it.
     pub fn bytes(&self) -> Option<u64> {
         self.listed.descriptor.bytes
     }
@@ -267,7 +268,7 @@ impl Snapshot {
         self.listed.pinned
     }
 
-    /// Returns the directory of its files, which are to be read only.
+    /// Returns the directory of its files, which must not be modified.
     pub fn path(&self) -> &Path {
         &self.path
     }

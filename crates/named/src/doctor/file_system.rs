@@ -1,4 +1,4 @@
-//! Does the file system under the root do what locks are built on?
+//! Checks that the file system under the root does what locks are built on.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +34,8 @@ pub(super) fn check(place: &Place, probe: Result<&ProbeDir, &Untried>, rival: &d
     Check::new(NAME, findings)
 }
 
-/// What is known about it before anything is tried. `proof` is that there is nothing to be believed.
+/// Judges the file system by its type, before anything is tried. `proof` returns evidence that
+/// locks can't be trusted there.
 fn by_name(mount: &MountedOn, proof: impl FnOnce() -> Option<String>) -> Finding {
     let kind = name(mount);
     match judge(mount) {
@@ -47,32 +48,33 @@ fn by_name(mount: &MountedOn, proof: impl FnOnce() -> Option<String>) -> Finding
     }
 }
 
-/// The file system under a directory, and whether locks on it can be believed.
+/// The file system under a directory, and whether locks on it can be trusted.
 #[derive(Debug, Clone)]
 pub struct FileSystem {
-    /// What people call it.
+    /// Its common name.
     pub name: String,
-    /// Where it is mounted; empty if that can't be found out.
+    /// Its mount point; empty if that is unknown.
     pub mount_point: String,
-    /// What [`Doctor::examine`](super::Doctor::examine) says about it.
+    /// The check that [`Doctor::examine`](super::Doctor::examine) reports about it.
     pub check: Check,
-    /// What is to be known about it although nothing is wrong.
+    /// Facts worth knowing although nothing is wrong.
     pub notes: Vec<String>,
 }
 
 impl FileSystem {
-    /// Tries out the one under `dir`, which is a directory. `rival` is what it is for a [`Doctor`](super::Doctor).
+    /// Tests the file system under the directory `dir`. `rival` is the same as for a
+    /// [`Doctor`](super::Doctor).
     pub fn examine(dir: &Path, rival: &dyn Fn(&Path) -> Command) -> Self {
         let mount = mounted_on(dir);
         let place = Place { root: dir.to_owned(), dir: Some(dir.to_owned()), state: State::Missing };
-        // Whoever is interrupted removes the directory first. It takes a moment only.
+        // Signals wait until the directory has been removed. It takes only a moment.
         let _signals = Blocked::stops().and_all();
         let check = check(&place, place.probe().as_ref(), rival);
         let notes = super::overlay::check(&place).findings.into_iter().map(|finding| finding.message).collect();
         Self { name: name(&mount), mount_point: mount.point, check, notes }
     }
 
-    /// What is known about one that is mounted so. Nothing is tried.
+    /// Judges a file system that is mounted like this by its type. Nothing is tried.
     pub fn by_name(magic: u64, kind: &str, point: &str, options: &str) -> Self {
         let mount = MountedOn {
             magic: Some(magic),
@@ -85,7 +87,8 @@ impl FileSystem {
         Self { name: name(&mount), mount_point: mount.point, check, notes: Vec::new() }
     }
 
-    /// The same files are seen through another one, too: what speaks against that speaks against locks in them.
+    /// Adds the findings about a second file system that shows the same files: a problem with
+    /// either is a problem for locks in them.
     #[must_use]
     pub fn seen_through(mut self, other: Self) -> Self {
         let against = other.check.findings.into_iter().filter(|finding| finding.status() != Status::Ok);
@@ -102,14 +105,14 @@ impl FileSystem {
         self
     }
 
-    /// Nothing speaks against locks on it.
+    /// Reports whether locks on it can be trusted: no finding says otherwise.
     pub fn is_trusted(&self) -> bool {
         self.check.status() == Status::Ok
     }
 }
 
-/// The proof that locks are local to the mount, where the other side of it can be seen. That they aren't couldn't be proven: there may be
-/// more than two sides.
+/// Returns proof that locks are local to the mount, if the other side of it can be seen. The
+/// opposite couldn't be proven: there may be more than two sides.
 fn seen_twice(
     mount: &MountedOn,
     probe: Result<&ProbeDir, &Untried>,

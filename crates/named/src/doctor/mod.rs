@@ -1,12 +1,16 @@
-//! Looks a root over: can it be used, can it be believed, and is anything in it that shouldn't be?
+//! Examines a root: can it be used, can it be trusted, and does it contain anything that it
+//! shouldn't?
 //!
-//! A check looks, judges and, if asked to, repairs. Repairs go the way that every change goes: inside the mutex, judged again there, by the
-//! code that does the same in passing when somebody takes a lock. So a repair does nothing that a `lock` wouldn't do, and may run while
-//! others work. What somebody may have meant (a freeze that can't be read, a hold of another machine) is never touched; the hint says
-//! what people can do. Without `fix` nothing in the root changes; a directory to try things in is made and removed again.
+//! A check inspects, judges and, if asked to, repairs. A repair works like every change: inside the
+//! mutex, where the problem is judged again, by the code that does the same in passing when a
+//! caller acquires a lock. So a repair does nothing that a `lock` wouldn't do, and may run while
+//! others work. A repair never touches what may be intended (an unreadable freeze, a hold of
+//! another machine); the hint says what people can do. Without `fix` nothing in the root changes; a
+//! directory for trials is created and removed again.
 //!
-//! Healthy roots are in motion: records come and go between two looks, pulses are let go before they are cleared away. What may be such a
-//! moment is looked at again inside the mutex, or counts only when it is old or its process is dead.
+//! Healthy roots change all the time: records come and go between two checks, and pulses are
+//! unlocked before they are removed. A finding that may be such a moment is checked again inside
+//! the mutex, or counts only if it is old or its process is dead.
 
 mod file_system;
 mod namespaces;
@@ -35,27 +39,28 @@ use lokt_sys::files::is_dir;
 use lokt_sys::probe_dir::ProbeDir;
 use lokt_sys::signals::Blocked;
 
-/// What to examine, and how.
+/// Settings of an examination.
 pub struct Doctor<'a> {
-    /// Where we are.
+    /// The surroundings of the caller.
     pub surroundings: &'a Surroundings,
     /// The root that is found from there.
     pub root: &'a FoundRoot,
-    /// Who asks.
+    /// The identity of the caller.
     pub me: &'a Identity,
-    /// Starts this program once more, to call [`rival`] with a directory.
+    /// Starts this program again, to call [`rival`] with a directory.
     pub rival: &'a dyn Fn(&Path) -> Command,
     /// Repair what is safe to repair.
     pub fix: bool,
 }
 
-/// What a second process does that a [`Doctor`] has started: what its standard input says, in `dir`.
+/// Runs the second process that a [`Doctor`] starts: carries out the orders from standard input, in
+/// `dir`.
 pub fn rival(dir: &Path) -> io::Result<()> {
     lokt_sys::rival::serve(dir)
 }
 
 impl Doctor<'_> {
-    /// Looks everything over.
+    /// Runs all checks.
     pub fn examine(&self) -> Checkup {
         let place = self.place();
         let mut checks = self.try_out(&place);
@@ -64,14 +69,14 @@ impl Doctor<'_> {
         if let Ok(Some(store)) = FileStore::existing(&self.root.path, self.me.clone()) {
             checks.extend(self.examine_store(&store));
         } else {
-            // What isn't there is fine, and what can't be opened has been said.
+            // A missing root is fine, and one that can't be opened has been reported.
             let clock = clock::check(&this_machine().now(), &[], self.me);
             checks.extend([clock, self.second_root()]);
         }
         Checkup { checks }
     }
 
-    /// What the store finds in itself, and whether there is another one beside it.
+    /// Returns the store's findings about itself, and whether there is another root beside it.
     fn examine_store(&self, store: &dyn Store) -> Vec<Check> {
         let mut checks = Vec::new();
         if let Err(error) = store.checkup(self.fix, &Call::UNLIMITED, &mut |check| checks.push(check)) {
@@ -86,7 +91,7 @@ impl Doctor<'_> {
         second_root::check(self.surroundings, self.root)
     }
 
-    /// The root, or the directory that it would be made in.
+    /// Returns the root, or the directory that it would be created in.
     fn place(&self) -> Place {
         let state = self.root.state();
         let dir = match state {
@@ -97,9 +102,9 @@ impl Doctor<'_> {
         Place { root: self.root.path.clone(), dir: dir.map(ToOwned::to_owned), state }
     }
 
-    /// Whatever needs a place to try it in.
+    /// Runs the checks that need a directory for trials.
     fn try_out(&self, place: &Place) -> Vec<Check> {
-        // Whoever is interrupted removes the directory first. It takes a moment only.
+        // Signals wait until the directory has been removed. It takes only a moment.
         let _signals = Blocked::stops().and_all();
         let probe = place.probe();
         let writable = writable::check(place, probe.as_ref());
@@ -110,16 +115,17 @@ impl Doctor<'_> {
 const OTHER_ROOT: &str =
     "set LOKT_ROOT to a directory on a local disk (ext4, xfs, btrfs, tmpfs), the same one for everybody";
 
-/// Where the root is, or would be.
+/// Location of the root, whether it exists or not.
 struct Place {
     root: PathBuf,
-    /// What can be looked at: the root, or the nearest directory above it.
+    /// The directory that can be inspected: the root, or the nearest directory above it.
     dir: Option<PathBuf>,
     state: State,
 }
 
 impl Place {
-    /// A directory to try things in. Among the temp files, if there is a place for them: nobody looks for anything there.
+    /// Creates a directory for trials. It is put among the temp files, if they have a directory: no
+    /// program looks for anything there.
     fn probe(&self) -> Result<ProbeDir, Untried> {
         let Some(dir) = &self.dir else { return Err(Untried("there is no directory to try it in".into())) };
         let is_there = |below: &&&str| self.state == State::There && real_dir(dir, below).is_some();
@@ -131,7 +137,7 @@ impl Place {
     }
 }
 
-/// Why nothing could be tried.
+/// Reason why nothing could be tried.
 struct Untried(String);
 
 impl fmt::Display for Untried {

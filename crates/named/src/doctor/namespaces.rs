@@ -1,4 +1,5 @@
-//! Which namespaces are we in? In others than the first, clocks or pids mean something else.
+//! Reports the namespaces of this process. Outside the initial ones, clocks or pids mean something
+//! else.
 
 use lokt_core::hold::Identity;
 

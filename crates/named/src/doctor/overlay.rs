@@ -1,4 +1,5 @@
-//! Is the root seen through an overlay? Then the same files may be seen in other ways, which aren't the same files.
+//! Reports a root on an overlay. The same files may then be reachable in other ways, as different
+//! files.
 
 use super::trust::OVERLAY;
 use super::{Check, Finding, Place};

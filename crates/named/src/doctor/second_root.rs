@@ -1,4 +1,5 @@
-//! Is there another root that others might use instead of this one? Two roots exclude nobody from each other.
+//! Finds other roots that processes might use instead of this one. Locks in two roots don't exclude
+//! each other.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,10 +39,11 @@ fn finding(other: &Path, used: &Found, named_git: bool) -> Finding {
     Finding::warn(message).hint(hint)
 }
 
-/// The places where other roots could be.
+/// Returns the places where other roots could be.
 fn others(surroundings: &Surroundings, used: &Found) -> Result<BTreeSet<PathBuf>, Error> {
     Ok(match used.method {
-        // It may well lead to another project's root; what is around here is that one's business, then.
+        // The flag or variable may well name another project's root, so a root around here counts
+        // only if it has locks.
         Method::Flag | Method::Env => without(surroundings, used)?.into_iter().filter(|path| has_locks(path)).collect(),
         Method::Git | Method::LoktRepository | Method::Local => {
             surroundings.places_of_roots()?.into_iter().chain(roots_below(&surroundings.cwd, &[".lokt"])?).collect()
@@ -49,7 +51,7 @@ fn others(surroundings: &Surroundings, used: &Found) -> Result<BTreeSet<PathBuf>
     })
 }
 
-/// The root that a command uses without `--root`, and without `LOKT_ROOT`.
+/// Returns the roots that a command uses without `--root`, and without `LOKT_ROOT`.
 fn without(surroundings: &Surroundings, used: &Found) -> Result<Vec<PathBuf>, Error> {
     let unnamed = Surroundings { named_root: None, ..surroundings.clone() };
     let neither = Surroundings { lokt_root: None, ..unnamed.clone() };

@@ -1,4 +1,5 @@
-//! What two real processes can do to each other in a directory: the promises of a file system that lokt is built on.
+//! Tests the guarantees of a file system that lokt is built on, with two real processes in a
+//! directory.
 
 use std::io;
 use std::path::Path;
@@ -9,13 +10,14 @@ use std::time::Duration;
 use lokt_sys::probe_dir::ProbeDir;
 use lokt_sys::rival::{Outcome, Rival};
 
-/// How often two race for one name.
+/// Number of races of two processes for one name.
 const ROUNDS: usize = 8;
-/// A lock of a killed process may be dropped by another program, as with FUSE. Longer than this is not at once.
+/// Maximum number of checks whether the lock of a killed process has been dropped. Another program
+/// may drop it, as with FUSE; longer than this is not at once.
 const DROPPED_TRIES: usize = 100;
 const DROPPED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Tries it out; gives what isn't as it must be, one sentence each.
+/// Runs the trials. Returns what isn't as it must be, one sentence each.
 pub(super) fn hold(probe: &ProbeDir, rival: &dyn Fn(&Path) -> Command) -> io::Result<Vec<String>> {
     let start = || Rival::start(probe.enter(rival(Path::new("."))));
     let mut problems = Vec::new();
@@ -43,7 +45,8 @@ pub(super) fn hold(probe: &ProbeDir, rival: &dyn Fn(&Path) -> Command) -> io::Re
     Ok(problems)
 }
 
-/// Does a lock that is taken in `probe` keep out who sees the same directory as `other`?
+/// Reports whether a lock that is taken in `probe` excludes a process that sees the same directory
+/// as `other`.
 pub(super) fn reaches(probe: &ProbeDir, other: &Path, rival: &dyn Fn(&Path) -> Command) -> io::Result<bool> {
     let mut here = Rival::start(probe.enter(rival(Path::new("."))))?;
     let mut there = Rival::start(rival(other))?;
@@ -52,7 +55,8 @@ pub(super) fn reaches(probe: &ProbeDir, other: &Path, rival: &dyn Fn(&Path) -> C
     Ok(locked && there.does("lock seen-twice")? == Outcome::Refused)
 }
 
-/// The first locks `what`, the second must be refused; when the first is killed, the second must get it.
+/// Lets the first process lock `what`: the second must be refused, and must get it when the first
+/// is killed.
 fn excludes(mut first: Rival, second: &mut Rival, what: &str) -> io::Result<Option<String>> {
     let shown = if what == "dir" { "a directory" } else { "a file" };
     let order = format!("lock {what}");
@@ -84,7 +88,7 @@ fn race(first: &mut Rival, second: &mut Rival, how: &str) -> io::Result<Race> {
         let (one, other, to) = (format!("{how}-{round}-1"), format!("{how}-{round}-2"), format!("{how}-{round}"));
         first.does(&format!("make {one}"))?;
         second.does(&format!("make {other}"))?;
-        // Both are on their way before either is asked how it went.
+        // Both orders are sent before either outcome is read.
         first.order(&format!("{how} {one} {to}"))?;
         second.order(&format!("{how} {other} {to}"))?;
         let outcomes = [first.outcome()?, second.outcome()?];

@@ -1,19 +1,21 @@
-//! What is known about a file system before anything is tried on it. Pure: from what the kernel calls it to what that means.
+//! Judges a file system before anything is tried on it. Pure: maps the kernel's name for it to what
+//! that means for locks.
 //!
-//! `flock` is the kernel's own on file systems that belong to one kernel. FUSE hands it to a program, which mostly doesn't take it, and
-//! then it is local to the mount: whoever reaches the same files another way (bindfs and the directory under it, two
-//! machines with one sshfs) isn't excluded, and nothing says so. No trial from one side can show that.
+//! On file systems that belong to one kernel, the kernel implements `flock`. FUSE passes it to a
+//! program, which usually doesn't handle it; then it is local to the mount. Processes that reach
+//! the same files another way (bindfs and the directory under it, two machines with one sshfs)
+//! aren't excluded, and nothing reports that. No trial from one side can detect it.
 
 use lokt_sys::mounts::MountedOn;
 
-/// What the name of a file system says about locks on it.
+/// Trust in locks on a file system, judged by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trust {
     /// One kernel writes to it.
     Local,
-    /// Locks reach as far as the sentence says.
+    /// Locks work within the limit that the sentence states.
     Limited(String),
-    /// Locks may not exclude anybody; the sentence says why.
+    /// Locks may exclude nobody; the sentence says why.
     None(String),
 }
 
@@ -53,7 +55,7 @@ const SHARED: [(u64, &str); 8] = [
     (0x786f_4256, "vboxsf"),
 ];
 
-/// What people call it.
+/// Returns the common name of a file system.
 pub(super) fn name(mount: &MountedOn) -> String {
     let known = LOCAL.iter().chain(&SHARED).find(|(magic, _)| Some(*magic) == mount.magic);
     match (mount.kind.as_str(), known, mount.magic) {
@@ -65,12 +67,12 @@ pub(super) fn name(mount: &MountedOn) -> String {
     }
 }
 
-/// Judges it.
+/// Judges how far locks on it can be trusted.
 pub(super) fn judge(mount: &MountedOn) -> Trust {
     let is_among = |known: &[(u64, &str)]| known.iter().any(|(magic, _)| Some(*magic) == mount.magic);
     let has = |option: &str| mount.options.split(',').any(|set| set == option);
     match mount.magic {
-        // It has the magic number of FUSE, but a disk under it that nobody else can mount.
+        // It has the magic number of FUSE, but a disk under it that nothing else can mount.
         Some(FUSE) if mount.kind == "fuseblk" => Trust::Limited(
             "locks are local to this mount: everybody must reach the root through it, and not through another one"
                 .into(),

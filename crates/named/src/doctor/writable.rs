@@ -1,4 +1,4 @@
-//! Can files be created, written, synced and deleted?
+//! Checks that files can be created, written, synced and deleted.
 
 use super::{Check, Finding, LOOK_AT_ROOT, Place, Untried};
 use crate::root::State;

@@ -1,4 +1,5 @@
-//! One entry into the mutex: look, have it judged, change what was judged, and account for it.
+//! One entry into the mutex: inspects the state, has it judged, changes what was judged, and logs
+//! it.
 
 use lokt_core::audit::Event;
 use lokt_core::decide::Token;
@@ -22,7 +23,7 @@ use lokt_sys::error::Error;
 use lokt_sys::mutex::Inside;
 use lokt_sys::warnings::Warning;
 
-/// An ask, and what is kept from one entry to the next.
+/// An ask, and the state that is kept from one entry to the next.
 pub(super) struct Try<'t> {
     pub(super) number: usize,
     pub(super) ask: &'t Ask<'t>,
@@ -39,19 +40,19 @@ impl Try<'_> {
     }
 }
 
-/// What one entry into the mutex came to.
+/// Result of one entry into the mutex.
 pub(super) enum Attempt {
     Done(Box<Pending>),
     Waits(Box<Queued>),
-    /// Written, not yet synced: sync it and come again.
+    /// Written, not yet synced: sync it and enter again.
     Prepare(Box<Prepared>),
-    /// Somebody was faster. What was broken before is accounted for.
+    /// Another process was faster. The log already says what was broken before.
     Again(AuditWrite),
-    /// What was there is broken, but the rest failed.
+    /// The old record was broken, but the rest failed.
     Failed(AuditWrite, Error),
 }
 
-/// What is left to do for an answer outside the mutex.
+/// Work left to do outside the mutex for an answer.
 pub(super) struct Pending {
     pub(super) answer: Answer,
     pub(super) view: View,
@@ -64,19 +65,19 @@ pub(super) struct Pending {
     pub(super) left: Option<Seat>,
 }
 
-/// What was ruled, as far as the answer needs it.
+/// The part of a ruling that the answer needs.
 pub(super) enum Answer {
     Commit(Box<Commit>),
     Stay(Option<Denial>),
 }
 
 impl Pending {
-    /// Was it refused?
+    /// Reports whether it was refused.
     pub(super) fn is_refused(&self) -> bool {
         matches!(self.answer, Answer::Stay(Some(_)))
     }
 
-    /// The answer, when everything is done.
+    /// Returns the answer, once everything is done.
     pub(super) fn answered(self, warnings: Vec<Warning>) -> Done {
         let Self { answer, view: View { slot, waiting, .. }, aside, .. } = self;
         let before = slot.into_holder();
@@ -90,14 +91,14 @@ impl Pending {
     }
 }
 
-/// What a look came to.
+/// The state that was found, and the ruling on it.
 struct Looked {
     seen: Seen,
     drawn: Option<Drawn>,
     ruling: Ruling,
 }
 
-/// What a commit left on the disk.
+/// Files that a commit left on the disk.
 #[derive(Default)]
 struct Published {
     file: Option<Box<dyn NewFile>>,
@@ -106,7 +107,7 @@ struct Published {
 }
 
 impl Transactions<'_> {
-    /// One look inside the mutex, and what follows from it there.
+    /// Inspects the state once inside the mutex, and does what follows from it there.
     pub(super) fn attempt(
         &self,
         inside: &Inside,
@@ -125,7 +126,8 @@ impl Transactions<'_> {
         }
     }
 
-    /// Finds out everything and has it judged. Of the line, what is dead is removed and who is first is told if the lock is free.
+    /// Gathers the facts and has them judged. Also removes dead tickets from the queue, and
+    /// notifies the head of the queue if the lock is free.
     fn look(&self, inside: &Inside, this: &mut Try<'_>, judge: &mut Judge<'_>) -> Result<Looked, Error> {
         let (ask, name, takes) = (this.ask, this.ask.name, this.ask.takes());
         let now = self.store.machine.now();
@@ -137,7 +139,7 @@ impl Transactions<'_> {
             seen.view = seen.view.readable(name, ask.target)?;
         }
         if this.seat.as_ref().is_some_and(|seat| takes && !self.store.seats().stands(seat)) {
-            // Somebody deleted the pulse: nobody sees that we wait, so we queue again.
+            // The pulse was deleted: nobody sees that we wait, so we queue again.
             this.seat.take().inspect(Seat::let_go);
             seen.view.ahead = ahead_of(None, &seen.view.queue, &now);
         }
@@ -163,7 +165,7 @@ impl Transactions<'_> {
         Ok(Looked { seen, drawn, ruling })
     }
 
-    /// Carries a commit out.
+    /// Carries out a commit.
     fn commit(
         &self,
         inside: &Inside,
@@ -179,14 +181,14 @@ impl Transactions<'_> {
             counted = self.seat_holder(inside, this, drawn, &now)?;
             commit.fill_pulse(this.seat.as_ref().map(Seat::reference));
         }
-        // Whoever has waited is waited for by others.
+        // Skip the cleanup after a wait: others are already queued behind us.
         if ask.takes() && !waited {
             self.store.records().tidy(inside);
         }
         let prepared = match self.store.records().presync(inside, this.prepared.take(), &commit, &seen, sync_inside)? {
             Presync::NotNeeded => None,
             Presync::Ready(prepared) => {
-                // What was written is what is answered, down to the last digit of its times.
+                // The answer is what was written, down to the last digit of its times.
                 commit.store_written(prepared.next.clone());
                 Some(prepared)
             }
@@ -195,7 +197,7 @@ impl Transactions<'_> {
         let mut events = Vec::new();
         if let Some(drawn) = drawn.filter(|drawn| drawn.is_rebased() || commit.token == Token::Draw) {
             match if counted { Ok(()) } else { self.store.tokens().use_token(inside, drawn) } {
-                // What only ends must not fail for a counter.
+                // A request that only ends a hold must not fail because of a counter.
                 Err(error) if ask.takes() => return Err(error),
                 Err(_) => {}
                 Ok(()) => events.extend(drawn.event(name.as_str(), this.me, &now)),
@@ -208,7 +210,7 @@ impl Transactions<'_> {
             Swapped::Again => return Ok(Attempt::Again(AuditWrite::default())),
             Swapped::Done { file, aside, discard } => Published { file, aside, discard },
             Swapped::BrokeOnly { aside, failure } => {
-                // What was broken comes first; the rest didn't happen.
+                // The broken record is logged first; the rest didn't happen.
                 events.extend(commit.removed.take().map(|event| moved(event, aside.as_ref())));
                 let trail = self.store.account(inside, &events);
                 return Ok(match failure {
@@ -217,7 +219,8 @@ impl Transactions<'_> {
                 });
             }
         };
-        // Our own goes with our seat. A freeze has none, whatever a record that was put there by hand says.
+        // Our own pulse is removed with our seat. A freeze has no pulse, even if a record that was
+        // put there by hand names one.
         if this.kind == Kind::Lock && !ask.releases() {
             self.store.seats().forget_pulse(inside, seen.view.slot.hold(), next);
         }
@@ -230,7 +233,7 @@ impl Transactions<'_> {
         Ok(self.conclude(inside, this, seen, Answer::Commit(commit), &events, published))
     }
 
-    /// Accounts for what was ruled, and gives up a seat that isn't needed any more.
+    /// Logs the ruling, and gives up a seat that isn't needed any more.
     fn conclude(
         &self,
         inside: &Inside,
@@ -242,7 +245,7 @@ impl Transactions<'_> {
     ) -> Attempt {
         let Published { file, aside, discard } = published;
         let trail = self.store.account(inside, events);
-        // A guard that was granted keeps its seat; for everybody else this was the end.
+        // A guard that was granted keeps its seat; every other request ends here.
         let keeps = this.ask.is_present() && matches!(answer, Answer::Commit(_));
         let left = if keeps { None } else { this.seat.take() };
         if let Some(seat) = &left {
@@ -251,7 +254,8 @@ impl Transactions<'_> {
         Attempt::Done(Box::new(Pending { answer, view: seen.view, file, aside, discard, trail, left }))
     }
 
-    /// Gives a hold that is about to be granted its pulse. True: the drawn number was used for it.
+    /// Gives a hold that is about to be granted its pulse. Returns true if the drawn number was
+    /// used for it.
     fn seat_holder(&self, inside: &Inside, this: &mut Try<'_>, drawn: &Drawn, now: &Moment) -> Result<bool, Error> {
         if let Some(seat) = &mut this.seat {
             self.store.seats().move_to(inside, seat, Place::Held)?;
@@ -273,7 +277,7 @@ impl Transactions<'_> {
         self.store.seats().sit(inside, drawn.token().get(), place, this.ask.profile.pulse(this.ask.name, this.me, now))
     }
 
-    /// Puts the caller in line, and finds out whom it waits for.
+    /// Puts the caller in the queue, and finds out whom it waits for.
     fn queue(
         &self,
         inside: &Inside,
@@ -302,15 +306,15 @@ impl Transactions<'_> {
         Ok(Attempt::Waits(Box::new(super::waiting::queued(&seen.view, why, mine))))
     }
 
-    /// A new beginning for the counter, if the record that is about to end is ahead of it: an old `state/` was put back, and nothing
-    /// but this record would remember how far tokens had come.
+    /// Returns a new start for the counter, if the record that is about to end is ahead of it. In
+    /// that case an old `state/` was restored, and only this record shows how far tokens had come.
     fn outrun(&self, inside: &Inside, slot: &Slot) -> Option<Drawn> {
         slot.hold()?.token?;
         self.store.tokens().draw_token(inside, slot.hold()).ok().filter(Drawn::is_rebased)
     }
 }
 
-/// An event about what was moved aside.
+/// Adds to an event where its record was moved aside.
 fn moved(mut event: Event, aside: Option<&String>) -> Event {
     if let Some(aside) = aside {
         event.extra.insert("aside".into(), aside.clone().into());

@@ -1,7 +1,8 @@
 //! The audit log: `audit.log`, one JSON object per line, rotated to `audit.log.1` … `.9`.
 //!
-//! Lines are appended inside the mutex, right after the change they tell of, so their order is the order of the changes. A failure
-//! to write one is a warning: an unlock must not fail because the disk is full.
+//! Lines are appended inside the mutex, right after the change they describe, so their order is the
+//! order of the changes. A failure to write one is a warning: an unlock must not fail because the
+//! disk is full.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +14,35 @@ use lokt_sys::warnings::Warning;
 
 /// The log that is written to.
 pub(crate) const LOG: &str = "audit.log";
-/// A log that has grown beyond this is rotated.
+/// Maximum size of a log in bytes; a longer one is rotated.
 pub(crate) const LOG_BYTES_MAX: u64 = 8 << 20;
-/// How many rotated logs are kept.
+/// Maximum number of rotated logs that are kept.
 const ROTATED_MAX: u32 = 9;
 
-/// Every audit file, newest first.
+/// Returns the names of all audit files, newest first.
 pub(crate) fn files() -> impl Iterator<Item = String> {
     std::iter::once(LOG.to_owned()).chain((1..=ROTATED_MAX).map(|n| format!("{LOG}.{n}")))
 }
 
-/// What is left to do for the lines just written, outside the mutex.
+/// Work left to do outside the mutex for the lines just written.
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct AuditWrite {
     sync: Option<String>,
-    /// The file is at least this long while it has its name.
+    /// Minimum length of the file while it keeps its name.
     length: u64,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl AuditWrite {
-    /// Trails of one process, in their order, as few as will do: a file that several wrote to is synced once.
+    /// Merges the trails of one process, in their order: a file that several of them wrote to is
+    /// synced once.
     pub(super) fn joined(trails: Vec<Self>) -> impl Iterator<Item = Self> {
         let mut files: BTreeMap<Option<String>, Self> = BTreeMap::new();
         for trail in trails {
             let joined = files.entry(trail.sync.clone()).or_default();
             joined.sync = trail.sync;
-            // Of a log that was rotated in between, the greatest length tells.
+            // If a log was rotated in between, the greatest length counts.
             joined.length = joined.length.max(trail.length);
             joined.warnings.extend(trail.warnings);
         }
@@ -49,7 +51,7 @@ impl AuditWrite {
 }
 
 impl FileStore {
-    /// Appends events.
+    /// Appends events to the log.
     pub(crate) fn account(&self, _: &Inside, events: &[Event]) -> AuditWrite {
         let mut trail = AuditWrite::default();
         if events.is_empty() {
@@ -79,7 +81,7 @@ impl FileStore {
         trail
     }
 
-    /// Makes durable what must be; called outside the mutex, before anything is answered.
+    /// Syncs the lines that must be durable. Called outside the mutex, before any answer.
     pub(crate) fn sync_audit(&self, trail: AuditWrite) -> Vec<Warning> {
         let mut warnings = trail.warnings;
         let Some(path) = trail.sync else { return warnings };
@@ -92,14 +94,16 @@ impl FileStore {
 
     fn sync_trail(&self, path: &str, length: u64) -> std::io::Result<()> {
         let synced = self.disk.sync(path);
-        // A log that is shorter than it was has been rotated by somebody else since: the lines are in the one before.
+        // If the log is shorter than it was, another process has rotated it since: the lines are in
+        // the previous one.
         let rotated = path == LOG && self.disk.stamp(LOG)?.is_none_or(|stamp| stamp.size < length);
         if rotated {
             self.disk.sync(&format!("{LOG}.1"))?;
         } else {
             synced?;
         }
-        // Its name too: whoever began or rotated the log may have had nothing to sync, or may have been killed before.
+        // Sync its name too: the process that created or rotated the log may have had nothing to
+        // sync, or may have been killed before it could.
         self.disk.sync_dir("")
     }
 

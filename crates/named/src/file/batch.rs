@@ -1,4 +1,4 @@
-//! Many names in a few entries into the mutex, each for itself.
+//! Many names in a few entries into the mutex, each handled on its own.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,18 +13,20 @@ use crate::store::{Answers, Call, Done, Judge, Request, Target};
 use lokt_sys::error::Error;
 use lokt_sys::warnings::Warning;
 
-/// Of many names, so many are changed in one hold of the mutex,
+/// Maximum number of names that are changed in one hold of the mutex.
 const BATCH_MAX: usize = 256;
-/// and for so long: who wants one name doesn't wait for thousands of others.
+/// Maximum milliseconds of one hold of the mutex: a request for one name mustn't wait for thousands
+/// of others.
 const BATCH_MS: u64 = 50;
 
 /// Answers by the number of their ask.
 type Answered = BTreeMap<usize, Done>;
 
 impl Transactions<'_> {
-    /// Carries each ask out for itself: judged and changed in one step, and told right after it. Locks are taken a few hundred in each
-    /// hold of the mutex. Only what is done outside is done for all of them at once: a directory is synced for a batch, not for each.
-    /// A failure ends it and is the last answer; what was answered before is durable.
+    /// Carries out each ask on its own: judged and changed in one step, and logged right after it.
+    /// Locks are changed a few hundred in each hold of the mutex. Only the work outside the mutex
+    /// is done for all of them at once: a directory is synced for a batch, not for each. A failure
+    /// ends it and is the last answer; what was answered before is durable.
     pub(super) fn each(&self, request: &mut Request<'_>, judge: &mut Judge<'_>, call: &Call<'_>) -> Answers {
         let (mut answers, count) = (Answered::new(), request.asks.len());
         let mut next = 0;
@@ -46,7 +48,8 @@ impl Transactions<'_> {
         answers.into_iter().chain(failed).collect()
     }
 
-    /// The first of `numbers`, as many as one hold of the mutex lasts for. Gives the first of the rest.
+    /// Handles the first of `numbers`, as many as fit into one hold of the mutex. Returns the first
+    /// of the rest.
     fn some(
         &self,
         request: &mut Request<'_>,
@@ -62,7 +65,8 @@ impl Transactions<'_> {
         let locks = numbers.take_while(|number| request.asks[*number].target == Target::Lock);
         for number in locks.take(BATCH_MAX) {
             reached = number + 1;
-            // Syncing inside, so that nobody gets in between; what only ends has nothing to sync.
+            // Sync inside, so that no other process gets in between. A request that only ends a
+            // hold has nothing to sync.
             match self.attempt(&inside, &mut begin(request, number, Kind::Lock, None), judge, true) {
                 Ok(Attempt::Done(pending)) => batch.push((number, *pending)),
                 Ok(Attempt::Again(trail)) => {

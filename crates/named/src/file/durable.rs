@@ -1,10 +1,13 @@
-//! What must be on the disk before something is replaced or answered, and giving back what can't be put there.
+//! Syncs what must be on the disk before a record is replaced or a request answered, and releases a
+//! hold that can't be synced.
 //!
-//! Owner parts and tokens outlive the machine: record and directory are synced after the mutex and before the answer. Process parts
-//! can't outlive their boot and are not synced. Where a record with a living owner part is replaced by another one with it, the new one is
-//! synced *before* it is swapped in: a power cut in between would otherwise leave an empty file where an acknowledged hold was. Syncing
-//! inside the mutex would make everybody wait for the disk, so it is written and locked inside, synced outside, and used on the next entry
-//! if nothing has changed meanwhile.
+//! Owner parts and tokens survive a power cut: record and directory are synced after leaving the
+//! mutex and before the answer. Process parts can't outlive their boot and are not synced. If a
+//! record with a living owner part is replaced by another one with an owner part, the new one is
+//! synced *before* it is swapped in. Otherwise a power cut in between would leave an empty file
+//! where an acknowledged hold was. Syncing inside the mutex would make every process wait for the
+//! disk. So the record is written and locked inside, synced outside, and used on the next entry if
+//! nothing has changed in between.
 
 use lokt_core::audit;
 use lokt_core::decide::Cause;
@@ -22,10 +25,11 @@ use lokt_sys::disk::NewFile;
 use lokt_sys::error::{At as _, Error};
 use lokt_sys::mutex::Inside;
 
-/// A prepared record older than this is written anew: its lease began when it was written.
+/// Maximum age of a prepared record in milliseconds. An older one is written again: its lease began
+/// when it was written.
 const PREPARED_MS_MAX: u64 = 1_000;
 
-/// Is there something to do before a record can be swapped in?
+/// Work that is needed before a record can be swapped in.
 pub(super) enum Presync {
     NotNeeded,
     Ready(Prepared),
@@ -33,7 +37,7 @@ pub(super) enum Presync {
 }
 
 impl Records<'_> {
-    /// Must `next` be on the disk before it replaces what is there? Then it is prepared first.
+    /// Prepares `next`, if it must be on the disk before it replaces what is there.
     pub(super) fn presync(
         &self,
         _: &Inside,
@@ -66,7 +70,7 @@ impl Records<'_> {
         Ok(Presync::First(Prepared { temp, file, judged, next: next.clone(), cause, written: *now }))
     }
 
-    /// Syncs what must outlive the machine.
+    /// Syncs what must survive a power cut.
     pub(super) fn make_durable(
         &self,
         kind: Kind,
@@ -78,7 +82,7 @@ impl Records<'_> {
         if is_synced(commit, before) { self.sync_records(kind) } else { Ok(()) }
     }
 
-    /// Syncs a new record, if it must outlive the machine.
+    /// Syncs a new record, if it must survive a power cut.
     pub(super) fn sync_record(&self, kind: Kind, commit: &Commit, file: Option<&dyn NewFile>) -> Result<(), Error> {
         match file {
             Some(file) if outlives(commit) => file.sync().at("sync", &self.store.root, kind.dir()),
@@ -86,17 +90,17 @@ impl Records<'_> {
         }
     }
 
-    /// Syncs which records there are.
+    /// Syncs the directory of the records.
     pub(super) fn sync_records(&self, kind: Kind) -> Result<(), Error> {
         self.store.disk.sync_dir(kind.dir()).at("sync", &self.store.root, kind.dir())
     }
 
-    /// A new hold that can't be made durable is given back: nobody was told that it was granted.
+    /// Releases a new hold that can't be made durable: no caller was told that it was granted.
     pub(super) fn undo(&self, name: &LockName, me: &Identity, commit: &Commit, error: Error) -> Error {
         let Some(next) = &commit.next else { return error };
         match commit.cause {
             Cause::Acquire => {}
-            // Taken back, it would let others in whom it has already kept out.
+            // Undoing a freeze would let in callers that it has already kept out.
             Cause::Freeze => {
                 return error.hint(format!(
                     "the freeze is in place, but a power cut may undo it; `lokt unfreeze {name}` takes it back"
@@ -108,12 +112,13 @@ impl Records<'_> {
         let given_back = self.store.enter(&Call::UNLIMITED).and_then(|inside| {
             let now = self.store.machine.now();
             let found = self.find(&path, name.as_str(), &now);
-            // Exactly what we wrote: refreshed or joined since, it was promised to somebody else of this owner.
+            // Exactly what we wrote: refreshed or joined since, it was promised to another process
+            // of this owner.
             let ours = found.content.as_ref().filter(|content| content.bytes == record::encode(next));
             match (ours, found.hold()) {
                 (Some(content), _) => {
                     if self.take_away(&inside, &path, Some(content.stamp))? {
-                        // The log says that it was acquired; a failure to say more is no reason to say something else.
+                        // Best effort: the log already records the acquisition.
                         let _ = self.store.account(&inside, &[audit::given_back(next, name.as_str(), me, now.wall)]);
                     }
                     Ok(true)
@@ -135,14 +140,14 @@ impl Records<'_> {
     }
 }
 
-/// Does a commit leave a hold that outlives the machine?
+/// Reports whether a commit leaves a hold that must survive a power cut.
 fn outlives(commit: &Commit) -> bool {
     commit.next.as_ref().is_some_and(|next| next.has(PartKind::Owner))
 }
 
-/// Is what a commit does to the names of records to outlive the machine?
+/// Reports whether a commit changes the names of records in a way that must survive a power cut.
 pub(super) fn is_synced(commit: &Commit, before: &Slot) -> bool {
-    // What isn't ours, or can't be understood, may have been synced by whoever wrote it.
+    // A foreign or unreadable record may have been synced by its writer.
     let was_synced = match before {
         Slot::Free => false,
         Slot::Held(before) => before.hold.is_foreign() || before.hold.has(PartKind::Owner),
@@ -151,8 +156,9 @@ pub(super) fn is_synced(commit: &Commit, before: &Slot) -> bool {
     was_synced || outlives(commit)
 }
 
-/// Is a live hold that outlives the machine (an owner part, or another program's record, which was synced) replaced by another that
-/// does? A power cut must leave one of the two.
+/// Reports whether a live hold that survives a power cut (an owner part, or another program's
+/// record, which was synced) is replaced by another that does. A power cut must leave one of the
+/// two.
 pub(super) fn replaces_what_outlives(before: &Slot, next: Option<&Hold>) -> bool {
     let lasts = |holder: &Holder| holder.elapsed.owner.runs() || holder.hold.is_foreign() && holder.lives();
     next.is_some_and(|next| next.has(PartKind::Owner)) && before.holder().is_some_and(lasts)

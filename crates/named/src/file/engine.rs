@@ -22,8 +22,8 @@ use lokt_sys::parallel;
 use lokt_sys::wakeup::Wakeup;
 use lokt_sys::warnings::Warning;
 
-/// Where something changes when a lock, a freeze or a queue does. The first waiter of a queue is seen at once, the
-/// others at the next look.
+/// Directories in which something changes when a lock, a freeze or a queue does. The first waiter
+/// of a queue is seen at once, the others at the next check.
 const WATCHED_DIRS: [&str; 3] = [LOCKS_DIR, FREEZES_DIR, LINE_DIR];
 
 impl Store for FileStore {
@@ -62,7 +62,7 @@ impl Store for FileStore {
 
     fn scan(&self, of: Scan, depth: Depth, call: &Call<'_>, see: &See<'_>) -> Result<(), Error> {
         let now = self.machine.now();
-        // Most names have no line: one listing instead of one for each.
+        // Most names have no queue: one listing instead of one for each.
         let lines = match (of, depth.queue) {
             (Scan::Held, QueueDepth::IfReadable) => Some(self.disk.list(LINE_DIR).unwrap_or_default()),
             _ => None,
@@ -78,7 +78,7 @@ impl Store for FileStore {
             }
             Scan::Held | Scan::Awaited => {
                 let queue = if has_line(name) { depth.queue } else { QueueDepth::Nothing };
-                // Whatever that is, it is no line of another name.
+                // An entry that can't be read as a queue doesn't affect other names.
                 self.records().look_at(name, Depth { queue, ..depth }, None, &now).ok().map(|seen| seen.view)
             }
         };
@@ -146,11 +146,12 @@ impl Store for FileStore {
 
     fn watch(&self, mut before: Vec<WatchedPlace>) -> Vec<WatchedPlace> {
         let watched = |dir: &&str| {
-            // A directory that was replaced is another one; the kernel goes on reporting the old one.
+            // A directory that was replaced is another one; the kernel keeps reporting on the old
+            // one.
             let stamp = self.disk.stamp(dir).ok().flatten()?;
             let id = (stamp.dev, stamp.ino);
             let Some(at) = before.iter().position(|place| place.id == id) else {
-                // inotify is limited per user; without it the store is looked at once in a while.
+                // inotify is limited per user; without it the store is checked once in a while.
                 return Some(WatchedPlace { id, changes: self.disk.changes(dir).ok()? });
             };
             let place = before.swap_remove(at);

@@ -1,5 +1,6 @@
-//! Who waits for a name: `state/line/<name>/<n>`, one pulse file each, in the order of their numbers. Who holds one has its pulse in
-//! `state/held/<n>`. The rules of the line are in [`lokt_core::line`].
+//! The queue of a name: `state/line/<name>/<n>`, one pulse file for each waiter, in the order of
+//! their numbers. A holder has its pulse in `state/held/<n>`. The rules of the queue are in
+//! [`lokt_core::line`].
 
 use lokt_core::line::{Ticket, ahead};
 use lokt_core::name::LockName;
@@ -13,34 +14,34 @@ use lokt_sys::disk::Entry;
 use lokt_sys::error::{At as _, Error};
 use lokt_sys::machine::ProcessStat;
 
-/// The lines, a directory per name.
+/// Directory of the queues, with one directory per name.
 pub(crate) const LINE_DIR: &str = "state/line";
-/// The pulses of holders. Nobody lists them: records name them.
+/// Directory of the holders' pulses, which records name.
 pub(crate) const HELD_DIR: &str = "state/held";
 
-/// The line of a name as it was found.
+/// The queue of a name as it was found.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// The living, first come first: all of them, or those before one's own ticket.
+    /// The living waiters, first come first: all of them, or those before the caller's own ticket.
     pub(crate) waiters: Vec<Waiter>,
     pub(crate) rest: Rest,
 }
 
-/// The rest of a line, for those who clear it up.
+/// The rest of a queue, for cleanup.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
-    /// The tickets behind one's own, whoever has them.
+    /// The tickets behind the caller's own, living or dead.
     pub(crate) behind: Vec<u64>,
-    /// Tickets of processes that are gone.
+    /// Tickets of dead processes.
     pub(crate) gone: Vec<u64>,
 }
 
-/// The tickets of `queue`.
+/// Returns the tickets of `queue`.
 pub(super) fn tickets(queue: &[Waiter]) -> Vec<Ticket> {
     queue.iter().map(|waiter| waiter.ticket).collect()
 }
 
-/// How many of `queue` make the holder of ticket `mine` wait.
+/// Counts the waiters in `queue` that make the holder of ticket `mine` wait.
 pub(super) fn ahead_of(mine: Option<u64>, queue: &[Waiter], now: &Moment) -> usize {
     ahead(&tickets(queue), mine, now.monotonic_ms).count()
 }
@@ -58,7 +59,8 @@ pub(crate) fn held_path(number: u64) -> String {
 }
 
 impl FileStore {
-    /// The line of `name`; for whoever has a ticket, `mine`, only as far as that: those behind are many and none of its business.
+    /// Returns the queue of `name`. For a caller with a ticket, `mine`, only up to that: the
+    /// waiters behind it are many and don't concern it.
     pub(crate) fn line(&self, name: &LockName, mine: Option<u64>) -> Result<Line, Error> {
         let dir = line_dir(name.as_str());
         let entries = self.disk.list(&dir).at("list", &self.root, &dir)?;
@@ -78,7 +80,7 @@ impl FileStore {
         Ok(line)
     }
 
-    /// The waiter `number`, if it lives.
+    /// Returns the ticket of the waiter `number`, if it lives.
     pub(super) fn ticket(&self, name: &LockName, number: u64) -> Option<Ticket> {
         match self.waiter(name, number) {
             Seen::Waits(waiter) => Some(waiter.ticket),
@@ -86,7 +88,8 @@ impl FileStore {
         }
     }
 
-    /// The tickets of the dead directly behind the caller's: whoever leaves the line is the last to know of them, perhaps.
+    /// Returns the tickets of dead waiters directly behind the caller's: a caller that leaves the
+    /// queue may be the last to know of them.
     pub(super) fn gone_behind(&self, name: &LockName, behind: &[u64]) -> Vec<u64> {
         let is_gone = |number: &&u64| matches!(self.waiter(name, **number), Seen::Gone);
         behind.iter().take_while(is_gone).copied().collect()
@@ -96,14 +99,14 @@ impl FileStore {
         let path = ticket_path(name.as_str(), number);
         match self.disk.probe(&path) {
             Ok(Some(probe)) if probe.locked => {}
-            // Nobody keeps it locked: its process is gone.
+            // No process keeps it locked: its own is gone.
             Ok(Some(_)) => return Seen::Gone,
             Ok(None) | Err(_) => return Seen::Nothing,
         }
         let Ok(Entry::File(content)) = self.disk.read(&path, RECORD_BYTES_MAX) else { return Seen::Nothing };
         let Some(pulse) = Pulse::parse(&content.bytes) else { return Seen::Nothing };
         let visible = pulse.pid_ns.is_some() && pulse.pid_ns == self.me.pid_ns;
-        // A dead process whose forked child keeps the ticket can't take anything either.
+        // A dead process whose forked child keeps the ticket can't acquire anything either.
         let can_act = |stat: ProcessStat| !stat.is_stopped() && !stat.has_ended() && stat.may_be(pulse.process.start);
         let stopped = visible && !self.machine.process(pulse.process.pid).is_some_and(can_act);
         let ticket = Ticket { number, stopped, offered_ms: pulse.offered_ms };

@@ -1,26 +1,27 @@
 //! The store in plain files: one directory, described in `docs/protocol.md`.
 //!
-//! | module | what it keeps |
+//! | module | contents |
 //! | --- | --- |
-//! | [`open`] | opening a root, and making it again |
-//! | [`slot`] | what is stored under a name, and everything known about it |
-//! | [`transact`] | the one way anything changes: enter the mutex, look, judge, change, answer |
+//! | [`open`] | opening a root, and creating it again |
+//! | [`slot`] | the record under a name, and everything known about it |
+//! | [`transact`] | the only way to change anything: enter the mutex, inspect, judge, change,
+//! answer |
 //! | [`attempt`] | one entry into the mutex |
 //! | [`batch`] | many names in a few entries |
-//! | [`durable`] | what must be on the disk first, and giving back what can't be |
+//! | [`durable`] | syncing before an answer, and releasing a hold that can't be synced |
 //! | [`swap`] | putting a record in the place of the judged one, and of nothing else |
 //! | [`tokens`] | the counter of fencing tokens |
 //! | [`freezes`] | freezes over names |
 //! | [`mod@line`] | the queue of a name |
-//! | [`seat`] | a process's own place in a queue or under a hold |
+//! | [`seat`] | a process's own position in a queue or under a hold |
 //! | [`presence`] | the seats of one request |
-//! | [`waiting`] | what a waiter sleeps on |
+//! | [`waiting`] | the events that wake a waiter |
 //! | [`audit_write`] | the audit log, written |
 //! | [`audit_log`] | the audit log, read |
-//! | [`checkup`] | what is wrong with a root, and its repair |
-//! | [`parts`] | the types for what is done to a root |
+//! | [`checkup`] | problems of a root, and their repair |
+//! | [`parts`] | the types for operations on a root |
 //!
-//! What must happen inside the mutex takes the proof that it does: `&Inside`.
+//! Functions that must run inside the mutex take the proof that they do: `&Inside`.
 
 mod attempt;
 pub(crate) mod audit_log;
@@ -57,17 +58,18 @@ use lokt_sys::error::{At as _, Error};
 use lokt_sys::machine::Machine;
 use lokt_sys::mutex::{Inside, PATIENCE};
 
-/// Temp files live here from their creation to their rename.
+/// Directory of temp files, from their creation to their rename.
 pub(crate) const TEMP_DIR: &str = "state/tmp";
-/// What was in the way and couldn't be understood is moved here, not lost.
+/// Directory for files that were in the way and couldn't be understood: they are moved here, not
+/// lost.
 pub(crate) const ASIDE_DIR: &str = "state/aside";
-/// The records.
+/// Directory of the records.
 pub(crate) const LOCKS_DIR: &str = "locks";
 
-/// How long a waiter stays at the mutex before it comes again.
+/// Maximum time that a waiter waits for the mutex before it tries again.
 const WAITERS_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What files on one machine promise.
+/// Guarantees of files on one machine.
 const CONTRACT: Contract = Contract {
     policy: Policy::NAMED,
     expiry: Expiry::Clock,
@@ -84,14 +86,15 @@ pub struct FileStore {
     pub(crate) root: PathBuf,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) machine: Arc<dyn Machine>,
-    /// This process, as far as its machine and its namespaces count. Who asks comes with a request.
+    /// This process, as far as its machine and its namespaces matter. The caller's identity comes
+    /// with a request.
     pub(crate) me: Identity,
-    /// The root was made when this was opened.
+    /// True if the root was created when this was opened.
     is_new: bool,
 }
 
 impl FileStore {
-    /// Its directory.
+    /// Returns its directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -101,7 +104,8 @@ impl FileStore {
         self.enter_within(call.limit(PATIENCE, &self.machine.now()))
     }
 
-    /// The same for a request. One that waits comes again: it needn't stay long at the mutex, and a signal reaches it sooner.
+    /// Enters the mutex for a request. One that waits tries again: it needn't wait long for the
+    /// mutex, and a signal reaches it sooner.
     fn enter_for(&self, request: &Request<'_>, call: &Call<'_>) -> Result<Inside, Error> {
         let patience = if request.waits { WAITERS_PATIENCE } else { PATIENCE };
         self.enter_within(call.limit(patience, &self.machine.now()))
@@ -112,13 +116,13 @@ impl FileStore {
         Inside::enter(&*self.disk, patience).map_err(|failure| Error::mutex(&self.root, failure))
     }
 
-    /// A path in the temp directory that nobody has used before.
+    /// Returns a path in the temp directory that has never been used before.
     pub(crate) fn temp_path(&self) -> Result<String, Error> {
         let bits = self.machine.random().map_err(|source| Error::io("get random bits for", &self.root, source))?;
         Ok(format!("{TEMP_DIR}/{bits:032x}"))
     }
 
-    /// The names of the records in `dir`, in order.
+    /// Returns the names of the records in `dir`, in order.
     pub(crate) fn names_in(&self, dir: &str) -> Result<Vec<LockName>, Error> {
         let files = self.disk.list(dir).at("list", &self.root, dir)?;
         let mut names: Vec<LockName> = files.iter().filter_map(|file| LockName::from_file_name(file)).collect();
@@ -127,7 +131,7 @@ impl FileStore {
     }
 }
 
-/// What is kept under a name: a hold, or a freeze over it. Both are records, and change in the same way.
+/// Kind of record under a name: a hold, or a freeze over it. Both change in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Lock,
@@ -137,7 +141,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of record that is asked about.
+    /// Returns the kind of record that is asked about.
     pub(crate) fn of(target: Target) -> Self {
         match target {
             Target::Lock => Self::Lock,

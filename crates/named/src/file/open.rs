@@ -1,4 +1,4 @@
-//! Opening a root, and making it again.
+//! Opens a root, and creates it again.
 
 use std::io;
 use std::path::Path;
@@ -14,13 +14,13 @@ use lokt_sys::machine::{Linux, Machine};
 use lokt_sys::os_disk::OsDisk;
 use lokt_sys::warnings::Warning;
 
-/// The machine that named locks ask where a caller brings none.
+/// Returns the machine that named locks use if a caller brings none.
 pub(crate) fn this_machine() -> Arc<dyn Machine> {
     Arc::new(Linux)
 }
 
 impl FileStore {
-    /// Opens a root, making it if it is missing.
+    /// Opens a root, creating it if it is missing.
     pub fn create(root: &Path, me: Identity) -> Result<Self, Error> {
         let (disk, made) = OsDisk::create(root).map_err(|error| cant_open(root, error))?;
         if made {
@@ -38,18 +38,19 @@ impl FileStore {
         }
     }
 
-    /// A root on any disk and machine; tests bring their own.
+    /// Returns a root on any disk and machine; tests bring their own.
     pub fn with(root: &Path, disk: Arc<dyn Disk>, machine: Arc<dyn Machine>, mut me: Identity) -> Self {
         me.fs = disk.mount().fs;
         Self { root: root.to_owned(), disk, machine, me, is_new: false }
     }
 
-    /// True if the root was deleted or moved away since it was opened.
+    /// Reports whether the root was deleted or moved away since it was opened.
     pub(super) fn lost_root(&self) -> bool {
         self.disk.is_current().is_ok_and(|current| !current)
     }
 
-    /// Goes on in the root that has the name now: in one that another process made, or in a new one, with a sentence about that.
+    /// Continues in the root that has the name now: in one that another process created, or in a
+    /// new one, with a warning about that.
     pub(super) fn remake_root(&self) -> io::Result<Option<Warning>> {
         let made = self.disk.remake()?;
         if made {
@@ -60,7 +61,7 @@ impl FileStore {
     }
 }
 
-/// Best effort: what is in `.git` needs nothing.
+/// Best effort: a root in `.git` needs nothing.
 fn keep_out_of_commits(root: &Path, disk: &dyn Disk) {
     if root.parent().is_none_or(|parent| parent.file_name() != Some(".git".as_ref())) {
         let _ = disk.create(".gitignore", b"*\n");
@@ -75,7 +76,7 @@ fn cant_open(root: &Path, error: io::Error) -> Error {
     match error.kind() {
         _ if is_link_loop(&error) => unusable(&error),
         io::ErrorKind::NotADirectory => unusable(&error),
-        // A disk that isn't mounted, perhaps: that nothing is locked there can't be said.
+        // A disk that isn't mounted, perhaps: we can't say that nothing is locked there.
         io::ErrorKind::NotFound if is_link(root) => unusable(&"it is a symbolic link to nothing"),
         _ => Error::io("open", root, error),
     }

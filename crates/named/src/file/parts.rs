@@ -1,4 +1,4 @@
-//! The parts of a root: one type for each thing that is done to it.
+//! The parts of a root: one type for each kind of operation on it.
 
 use super::FileStore;
 use super::seat::Seats;

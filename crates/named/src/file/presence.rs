@@ -23,18 +23,18 @@ pub(super) struct FilePresence {
 }
 
 impl FilePresence {
-    /// A presence without a seat.
+    /// Returns a presence without a seat.
     pub(super) fn new(disk: Arc<dyn Disk>) -> Self {
         Self { disk, seats: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The presence of a request, which this store has made.
+    /// Returns the presence of a request, which this store has created.
     pub(super) fn of(presence: Option<&Arc<dyn Presence>>) -> Option<&Self> {
         let presence: &dyn Any = &**presence?;
         presence.downcast_ref()
     }
 
-    /// Takes a seat out, to move it or to give it up.
+    /// Removes a seat, to move it or to give it up.
     pub(super) fn take(&self, name: &LockName) -> Option<Seat> {
         locked(&self.seats).remove(name)
     }
@@ -53,7 +53,8 @@ impl FilePresence {
 }
 
 impl Presence for FilePresence {
-    /// A pulse lives as long as its process: there is nothing to renew. Records are renewed by a transaction.
+    /// A pulse lives as long as its process: there is nothing to renew. Records are renewed by a
+    /// transaction.
     fn keep(&self, holds: &[(LockName, HoldKey)], _call: &Call<'_>) -> Result<Kept, Error> {
         Ok(Kept { lasts: None, each: holds.iter().map(|_| Ok(())).collect() })
     }

@@ -1,7 +1,9 @@
-//! A process's place in a line or in a hold: its pulse. One seat per acquisition, kept from the first look to the release.
+//! A process's position in a queue or under a hold: its pulse. One seat per acquisition, kept from
+//! the first check to the release.
 //!
-//! A seat is taken, moved and given up inside the mutex, so whoever decides sees every living waiter and nobody else's ghost. Its pulse
-//! is let go after the mutex: whoever that wakes can take it at once.
+//! A seat is taken, moved and given up inside the mutex, so a process that decides sees every
+//! living waiter and no dead one's remains. Its pulse is unlocked after leaving the mutex, so that
+//! a process woken by that can enter it at once.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,15 +21,15 @@ use lokt_sys::disk::{Entry, PulseFile};
 use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_sys::mutex::Inside;
 
-/// Pulses of the dead that one look removes at most.
+/// Maximum number of dead pulses that are removed at once.
 const GONE_MAX: usize = 256;
 
-/// What a pulse is for.
+/// Purpose of a pulse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A ticket.
     Line,
-    /// A hold's, or about to be.
+    /// The pulse of a hold, or of one that is about to be granted.
     Held,
 }
 
@@ -48,18 +50,18 @@ pub(crate) struct Seat {
     pulse: Pulse,
     /// Device and inode of the file.
     id: (u64, u64),
-    /// Our own share of the lock; without it only those who inherited it keep it.
+    /// Our own share of the lock; without it only processes that inherited the lock keep it.
     file: Option<Arc<dyn PulseFile>>,
 }
 
-/// A pulse that nobody keeps locked and no record names.
+/// A pulse that no process keeps locked and no record names.
 pub(crate) struct Orphan {
-    /// What it says, if that can be read.
+    /// Its contents, if they can be read.
     pub(crate) pulse: Option<Pulse>,
 }
 
 impl Seat {
-    /// How a record names it.
+    /// Returns the reference by which a record names it.
     pub(crate) fn reference(&self) -> PulseRef {
         let (dev, ino) = self.id;
         PulseRef { number: self.number, dev, ino }
@@ -69,26 +71,29 @@ impl Seat {
         self.place.path(&self.name, self.number)
     }
 
-    /// Drops the lock for everyone, who inherited it too. What waits for it wakes.
+    /// Drops the lock for all processes, including those that inherited it. Processes that wait for
+    /// it wake.
     pub(crate) fn let_go(&self) {
         self.file.iter().for_each(|file| file.let_go());
     }
 
-    /// Drops only our own share of the lock: who inherited it keeps it. We are named in the command's place: until the hold is given
-    /// back, nobody may take it for that of a dead process.
+    /// Drops only our own share of the lock: processes that inherited it keep it. We are named in
+    /// the command's place: until the hold is released, nobody may take it for that of a dead
+    /// process.
     pub(crate) fn leave_to_heirs(&mut self) {
         self.pulse.command = Some(self.pulse.process);
-        // What couldn't be written down is found lost at the release, and said.
+        // If this can't be written, the release finds the hold lost, and reports it.
         let _ = self.write();
         self.file = None;
     }
 
-    /// A descriptor for a command to inherit.
+    /// Returns a descriptor for a command to inherit.
     pub(crate) fn inheritable(&self) -> Option<std::io::Result<OwnedFd>> {
         self.file.as_ref().map(|file| file.inheritable())
     }
 
-    /// Where a command is to be recorded before it runs. Others then know it by pid too, in case it closes what it inherited.
+    /// Returns where a command is recorded before it runs. Others then know it by pid too, in case
+    /// it closes what it inherited.
     pub(crate) fn record(&self) -> Option<CommandRecord> {
         let file = self.file.as_ref()?;
         Some(CommandRecord { file: Arc::clone(file), content: self.pulse.stencil() })
@@ -99,19 +104,19 @@ impl Seat {
     }
 }
 
-/// The pulses of holders and waiters in a root: made, moved, offered, cleared away.
+/// The pulses of holders and waiters in a root: creates, moves, offers and removes them.
 pub(crate) struct Seats<'s> {
     pub(super) store: &'s FileStore,
 }
 
 impl Seats<'_> {
-    /// Takes a seat with `pulse`. The number was drawn from the counter and is nobody else's.
+    /// Takes a seat with `pulse`. The number was drawn from the counter and is unique.
     pub(super) fn sit(&self, _: &Inside, number: u64, place: Place, pulse: Pulse) -> Result<Seat, Error> {
         let name = pulse.name.clone();
         let path = place.path(&name, number);
         let bytes = pulse.encode();
         if bytes.len() > RECORD_BYTES_MAX {
-            // Nobody would read it, and whoever isn't seen is overtaken.
+            // Nobody would read it, and a waiter that isn't seen is overtaken.
             let message = format!("a place in line of {} bytes would be too long", bytes.len());
             return Err(Error::new(ErrorKind::NotARecord, message)
                 .hint("shorten LOKT_OWNER, LOKT_AGENT_ID, LOKT_HOLDS or --reason"));
@@ -120,7 +125,7 @@ impl Seats<'_> {
         Ok(Seat { number, place, name, pulse, id: file.id(), file: Some(Arc::from(file)) })
     }
 
-    /// Moves a pulse between the line and the holders. Who is blocked on it stays so.
+    /// Moves a pulse between the queue and the holders. Processes blocked on it stay blocked.
     pub(super) fn move_to(&self, _: &Inside, seat: &mut Seat, place: Place) -> Result<(), Error> {
         if seat.place == place {
             return Ok(());
@@ -131,7 +136,8 @@ impl Seats<'_> {
         Ok(())
     }
 
-    /// Is the pulse still where it was put? If somebody deleted it, it says nothing to anyone. What can't be looked at isn't gone.
+    /// Reports whether the pulse is still where it was put. If it was deleted, nobody sees it. A
+    /// pulse that can't be inspected isn't gone.
     pub(super) fn stands(&self, seat: &Seat) -> bool {
         match self.store.disk.stamp(&seat.path()) {
             Ok(stamp) => stamp.is_some_and(|stamp| (stamp.dev, stamp.ino) == seat.id),
@@ -139,13 +145,15 @@ impl Seats<'_> {
         }
     }
 
-    /// Gives a seat up; only inside the mutex, or if no record ever named it. A ticket must be gone before anybody else looks. A
-    /// holder's pulse that no record names is looked at by nobody: it is cleared away when its lock has been dropped by [`Seat::let_go`].
+    /// Gives a seat up; only inside the mutex, or if no record ever named it. A ticket must be gone
+    /// before another process inspects the queue. A holder's pulse that no record names is
+    /// inspected by nobody: it is removed after [`Seat::let_go`] has dropped its lock.
     pub(super) fn stand_up(&self, seat: &Seat) {
         if seat.place == Place::Line {
             self.remove_own(seat);
         }
-        // Whoever was in line, and whoever holds what others waited for, may be the last to know of the line's directory.
+        // A process that was in the queue, or that holds what others waited for, may be the last to
+        // know of the queue's directory.
         self.fold_up(&seat.name);
     }
 
@@ -156,20 +164,22 @@ impl Seats<'_> {
         }
     }
 
-    /// Removes a pulse's file, if it is ours: in a root that was deleted and made anew, somebody else may have the same number.
+    /// Removes a pulse's file, if it is ours: in a root that was deleted and created again, another
+    /// process may have the same number.
     fn remove_own(&self, seat: &Seat) {
         if self.stands(seat) {
-            // What can't be removed is tidied away once its lock is gone.
+            // If it can't be removed, it is cleaned up once its lock is gone.
             let _ = self.store.disk.remove(&seat.path());
         }
     }
 
-    /// Removes the directory of a line that nobody is in.
+    /// Removes the directory of an empty queue.
     pub(crate) fn fold_up(&self, name: &str) {
         let _ = self.store.disk.remove_dir(&line_dir(name));
     }
 
-    /// A waiter that was offered the lock while it was asleep and looks now has shown that it is awake.
+    /// Clears an offer: a waiter that was offered the lock while it was asleep, and checks now, has
+    /// shown that it is awake.
     pub(super) fn wake(&self, name: &LockName, seat: &Seat) -> Result<(), Error> {
         let noted = self.store.ticket(name, seat.number).is_some_and(|ticket| ticket.offered_ms.is_some());
         if noted { seat.write().at("write", &self.store.root, &seat.path()) } else { Ok(()) }
@@ -180,12 +190,13 @@ impl Seats<'_> {
         let waiter = queue.iter().find(|waiter| waiter.ticket.number == number);
         if let Some(waiter) = waiter {
             let pulse = Pulse { offered_ms: Some(now.monotonic_ms), ..waiter.pulse.clone() };
-            // Whoever can't write it down leaves it to the next one who looks.
+            // If this can't be written, it is left to the next process that checks.
             let _ = self.store.disk.overwrite(&ticket_path(name.as_str(), number), &pulse.encode());
         }
     }
 
-    /// Removes the tickets of the dead from a line with this many `living`. Whoever `leaves` the line looks behind itself, too.
+    /// Removes the tickets of dead waiters from a queue with this many `living`. A caller that
+    /// `leaves` the queue also checks the tickets behind its own.
     pub(crate) fn clear_line(&self, _: &Inside, name: &LockName, living: usize, rest: &Rest, leaves: bool) {
         let behind = if leaves { self.store.gone_behind(name, &rest.behind) } else { Vec::new() };
         for number in rest.gone.iter().chain(&behind).take(GONE_MAX) {
@@ -211,7 +222,7 @@ impl Seats<'_> {
         }
     }
 
-    /// Does the record of `name` name this pulse, as far as can be told?
+    /// Reports whether the record of `name` names this pulse, as far as can be told.
     fn is_named(&self, name: &LockName, number: u64, now: &Moment) -> bool {
         match &self.store.records().find(&super::record_path(name), name.as_str(), now).slot {
             Slot::Held(holder) => holder.hold.pulse.is_some_and(|pulse| pulse.number == number),
@@ -220,9 +231,10 @@ impl Seats<'_> {
         }
     }
 
-    /// Gives a seat up unless a record names it, as one may if its hold was published and something failed after that: without
-    /// its pulse it would be known by our pid, and live as long as we do. Inside the mutex, if it can be had.
-    /// True: it was given up, and is to be cleared away.
+    /// Gives a seat up unless a record names it. One may, if its hold was published and something
+    /// failed after that: without its pulse the hold would be known by our pid, and live as long as
+    /// we do. Runs inside the mutex, if that can be entered. Returns true if the seat was given up,
+    /// and is to be removed.
     pub(super) fn abandon(&self, seat: &Seat, name: &LockName) -> bool {
         let unnamed = seat.place == Place::Line || !self.is_named(name, seat.number, &self.store.machine.now());
         if unnamed {
@@ -231,8 +243,9 @@ impl Seats<'_> {
         unnamed
     }
 
-    /// Removes the pulses of the dead that no record names: of guards that were killed between their pulse and their record, or whose
-    /// record was deleted by hand. Only now and then.
+    /// Removes the pulses of dead processes that no record names: of guards that were killed
+    /// between writing their pulse and their record, or whose record was deleted by hand. Runs only
+    /// now and then.
     pub(super) fn tidy_held(&self, _: &Inside, now: &Moment) {
         for entry in self.store.disk.list(HELD_DIR).unwrap_or_default().into_iter().take(GONE_MAX) {
             let Ok(number) = entry.parse() else { continue };
@@ -242,8 +255,9 @@ impl Seats<'_> {
         }
     }
 
-    /// Is this holder's pulse one that nobody keeps locked and no record names? Certain only inside the
-    /// mutex, and even there it may be that of a process that has just given its hold back and is about to clear it away.
+    /// Returns this holder's pulse if no process keeps it locked and no record names it. Certain
+    /// only inside the mutex. Even there, its process may just have released its hold and be about
+    /// to remove the pulse.
     pub(crate) fn orphan(&self, number: u64, now: &Moment) -> Option<Orphan> {
         let path = held_path(number);
         if !matches!(self.store.disk.probe(&path), Ok(Some(probe)) if !probe.locked) {

@@ -1,4 +1,4 @@
-//! What is stored under a name, and everything that can be found out about it.
+//! The record under a name, and everything that can be found out about it.
 
 use lokt_core::denial::Holder;
 use lokt_core::hold::{Hold, PartKind};
@@ -16,7 +16,8 @@ use lokt_sys::disk::{Content, Entry};
 use lokt_sys::error::{At as _, Error, ErrorKind, joined};
 use lokt_sys::witness::{ProcessEnd, Witness};
 
-/// An empty record younger than this is being written by a program that creates first and writes later.
+/// Maximum age in milliseconds of an empty record that is being written, by a program that creates
+/// first and writes later.
 const BEING_WRITTEN_MS: i64 = 2_000;
 
 /// A record file with what is known about the hold in it.
@@ -24,11 +25,11 @@ const BEING_WRITTEN_MS: i64 = 2_000;
 pub(crate) struct Found {
     pub(crate) slot: Slot,
     pub(crate) content: Option<Content>,
-    /// What reports the end of its process.
+    /// The event that reports the end of its process.
     pub(crate) ends: WakeOn,
 }
 
-/// Everything about a name at one moment, with what a change of it needs.
+/// The state of a name at one moment, with what is needed to change it.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) view: View,
@@ -45,7 +46,7 @@ impl Found {
         self.slot.holder()
     }
 
-    /// The same without a claim about its process.
+    /// Returns the same without a statement about its process.
     pub(super) fn without_liveness(mut self) -> Self {
         if let Slot::Held(holder) = &mut self.slot {
             holder.liveness = Liveness::Unknown;
@@ -53,7 +54,7 @@ impl Found {
         self
     }
 
-    /// Nothing is stored, or nothing was asked for.
+    /// Returns an empty result: nothing is stored, or nothing was asked for.
     pub(super) fn nothing() -> Self {
         Self { slot: Slot::Free, content: None, ends: WakeOn::Holder }
     }
@@ -68,13 +69,14 @@ impl Seen {
     }
 }
 
-/// The records of a root: read, replaced only as they were judged, and made durable.
+/// The records of a root: reads them, replaces only what was judged, and makes them durable.
 pub(crate) struct Records<'s> {
     pub(super) store: &'s FileStore,
 }
 
 impl Records<'_> {
-    /// Looks at everything about `name` that the caller's question needs. `mine` is the caller's ticket.
+    /// Gathers everything about `name` that the caller's question needs. `mine` is the caller's
+    /// ticket.
     pub(super) fn look_at(
         &self,
         name: &LockName,
@@ -91,17 +93,17 @@ impl Records<'_> {
         let frozen = if depth.freeze { self.freeze(name, now) } else { None };
         let line = match depth.queue {
             QueueDepth::Nothing => Line::default(),
-            // Nobody is kept from ending a hold by a line that can't be read.
+            // An unreadable queue must not keep a caller from ending a hold.
             QueueDepth::IfReadable => self.store.line(name, mine).unwrap_or_default(),
             QueueDepth::Needed => self.store.line(name, mine)?,
         };
         Ok(Seen::of(found, frozen, line, mine, now))
     }
 
-    /// Looks at a freeze over `name` itself. An older one beside it counts too.
+    /// Reads a freeze over `name` itself. An older one beside it counts too.
     pub(super) fn look_at_freeze(&self, name: &LockName, kind: Kind, now: &Moment) -> Seen {
         let mut found = self.find_record(&kind.path(name), name.as_str(), now);
-        // Whoever was told of a legacy freeze may find a lock by that name when it is inside.
+        // A caller that was told of a legacy freeze may find a lock by that name when it is inside.
         if kind == Kind::LegacyFreeze && !is_legacy_freeze(&found) {
             found = Found::nothing();
         }
@@ -109,7 +111,7 @@ impl Records<'_> {
         Seen::of(found, frozen, Line::default(), None, now)
     }
 
-    /// Reads a record and finds out about its hold.
+    /// Reads a record and finds out about its hold and its process.
     pub(crate) fn find(&self, path: &str, name: &str, now: &Moment) -> Found {
         let mut found = self.find_record(path, name, now);
         let asks = |hold: &&Hold| hold.has(PartKind::Process) && !may_be_legacy_freeze(path, hold);
@@ -126,7 +128,8 @@ impl Records<'_> {
         found
     }
 
-    /// Reads a record, without asking about its process. Its name is that of the file, whatever the record says.
+    /// Reads a record, without checking its process. Its name is that of the file, whatever the
+    /// record says.
     fn find_record(&self, path: &str, name: &str, now: &Moment) -> Found {
         let (mut slot, content) = self.read(path, now);
         if let Slot::Held(holder) = &mut slot {
@@ -169,7 +172,7 @@ impl Records<'_> {
         (stored, Some(content))
     }
 
-    /// The command that a hold's pulse names.
+    /// Returns the command that a hold's pulse names.
     pub(super) fn command_of(&self, hold: &Hold) -> Option<ProcessRef> {
         self.witness().command(hold)
     }
@@ -179,7 +182,8 @@ impl Records<'_> {
     }
 }
 
-/// Young, and of this boot: what a power cut emptied belongs to nobody. A clock that was set back doesn't make it young for ever.
+/// Reports whether an empty file is young and of this boot: one that a power cut emptied has no
+/// writer. A clock that was set back doesn't keep it young forever.
 fn is_being_written(content: &Content, now: &Moment) -> bool {
     let age_ms = millis_between(content.stamp.modified, now.wall);
     let uptime_ms = i64::try_from(now.boottime_ms).unwrap_or(i64::MAX);

@@ -1,8 +1,10 @@
-//! Putting a record in the place of the one that was judged, and of nothing else.
+//! Puts a record in the place of the one that was judged, and of nothing else.
 //!
-//! Among lokt's own processes the mutex sees to that. Programs that don't know it may still act between our look and our change. So a new
-//! hold is published without replacing anything; what is removed is first renamed aside and compared; what is replaced is exchanged and
-//! compared; and whatever turns out to be something else goes back. Everything here happens inside the mutex.
+//! Among lokt's own processes, the mutex ensures that. Programs that ignore it may still act
+//! between our check and our change. So a new hold is published without replacing anything. A
+//! record to remove is first renamed aside and compared; a record to replace is exchanged and
+//! compared. If it turns out to be a different one, it goes back. Everything here happens inside
+//! the mutex.
 
 use std::io;
 
@@ -21,7 +23,7 @@ use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_sys::exchange::{PutBack, PutBackError, Swapped as Exchanged, Taken, put_back, swap_if, take_if};
 use lokt_sys::mutex::Inside;
 
-/// Left-over temp files that one command removes at most.
+/// Maximum number of left-over temp files that one command removes.
 const TIDY_MAX: usize = 256;
 
 /// A record that waits in a temp file for its swap.
@@ -34,7 +36,7 @@ pub(super) struct Prepared {
     pub(super) written: Moment,
 }
 
-/// A commit that was decided, with everything it needs.
+/// A commit that was decided on, with everything it needs.
 pub(super) struct Swap<'a> {
     pub(super) path: &'a str,
     pub(super) seen: &'a Seen,
@@ -45,16 +47,17 @@ pub(super) struct Swap<'a> {
     pub(super) sync_inside: bool,
 }
 
-/// How a commit ended on disk.
+/// Result of a commit on the disk.
 pub(super) enum Swapped {
     Done {
         file: Option<Box<dyn NewFile>>,
         aside: Option<String>,
-        /// A file that is nobody's any more: to be deleted when nobody has to wait for it.
+        /// A file that is no longer in use: delete it when no other process has to wait for that.
         discard: Option<String>,
     },
     Again,
-    /// What was there is broken, but ours didn't get in its place: somebody was faster, or it failed.
+    /// The old record is broken, but ours didn't get in its place: another process was faster, or
+    /// it failed.
     BrokeOnly {
         aside: Option<String>,
         failure: Option<Error>,
@@ -67,12 +70,13 @@ impl Records<'_> {
         let slot = &commit.seen.view.slot;
         let judged = match (&commit.seen.content, slot) {
             (Some(content), _) => Some(content.stamp),
-            // A publication finds out if this isn't true any more.
+            // Publishing detects it if this is no longer true.
             (None, Slot::Free) => None,
             (None, _) => self.store.disk.stamp(commit.path).at("look at", &self.store.root, commit.path)?,
         };
         let Some(next) = commit.next else {
-            // What we don't understand is kept for people to look at, a newer program's record too.
+            // A record that we don't understand is kept for people to inspect, a newer program's
+            // too.
             let unread = !matches!(slot, Slot::Held(_));
             let keep = commit.cause == Cause::CorruptBreak
                 || commit.cause == Cause::ForceUnfreeze && unread
@@ -111,7 +115,8 @@ impl Records<'_> {
     ) -> Result<Swapped, Error> {
         let (mut aside, mut discard) = (None, None);
         match (broken, judged) {
-            // One's own live record is never missing, not even for a moment. One that is over is anybody's.
+            // The caller's own live record is never missing, not even for a moment. Once it has
+            // ended, any process may take the name.
             (None, Some(judged)) if !is_over => return self.replace_judged(inside, temp, path, judged),
             (None, None) => {}
             (broken, judged) => match self.remove_judged(inside, path, judged, broken == Some(Broken::Corrupt))? {
@@ -134,12 +139,14 @@ impl Records<'_> {
         }
     }
 
-    /// Puts `temp` in the place of the judged record, and of nothing else: they are swapped, and swapped back if it was another one.
+    /// Puts `temp` in the place of the judged record, and of nothing else: exchanges them, and
+    /// exchanges them back if it was another record.
     fn replace_judged(&self, _: &Inside, temp: &str, path: &str, judged: Stamp) -> Result<Swapped, Error> {
         let Some(ours) = self.store.disk.stamp(temp).at("look at", &self.store.root, temp)? else {
             return Ok(Swapped::Again);
         };
-        // A missing one was deleted with the temp directory at this moment; ours is in its place.
+        // If it is missing, it was deleted with the temp directory at this moment; ours is in its
+        // place.
         let mut theirs = None;
         let is_judged = |temp: &str| {
             theirs = self.store.disk.stamp(temp).at("look at", &self.store.root, temp)?;
@@ -168,12 +175,12 @@ impl Records<'_> {
         }
     }
 
-    /// Moves a file that is somebody's, but has no place, where people can look at it.
+    /// Moves a record that belongs to a program, but has no place, to where people can inspect it.
     fn keep(&self, temp: &str, path: &str) -> Result<(), Error> {
         self.store.disk.rename(temp, &self.aside_path(path)?).at("keep", &self.store.root, temp)
     }
 
-    /// Takes a judged record away, and nothing else. False: it is another one by now.
+    /// Removes a judged record, and nothing else. Returns false if it is another one by now.
     pub(crate) fn take_away(&self, inside: &Inside, path: &str, judged: Option<Stamp>) -> Result<bool, Error> {
         let taken = self.remove_judged(inside, path, judged, false)?;
         if let Swapped::Done { discard: Some(temp), .. } = &taken {
@@ -182,12 +189,13 @@ impl Records<'_> {
         Ok(matches!(taken, Swapped::Done { .. }))
     }
 
-    /// Takes the judged record away, and nothing else. `keep` moves it to a place where people can look at it.
+    /// Removes the judged record, and nothing else. `keep` moves it to a place where people can
+    /// inspect it.
     fn remove_judged(&self, _: &Inside, path: &str, judged: Option<Stamp>, keep: bool) -> Result<Swapped, Error> {
-        // What is kept goes straight to where it is kept: a failure half-way must not leave it among
-        // the temp files, which the next command tidies away.
+        // A record to keep goes straight to its final place: a failure half-way must not leave it
+        // among the temp files, which the next command deletes.
         let temp = if keep { self.aside_path(path)? } else { self.store.temp_path()? };
-        // A missing one was deleted with its directory at this moment.
+        // If it is missing, it was deleted with its directory at this moment.
         let is_judged = |temp: &str| {
             let moved = self.store.disk.stamp(temp).at("look at", &self.store.root, temp)?;
             Ok::<_, Error>(moved.is_none() || moved == judged)
@@ -197,25 +205,26 @@ impl Records<'_> {
             // A program that ignores the mutex was faster.
             Ok(Taken::Missing | Taken::Restored) => return Ok(Swapped::Again),
             Ok(Taken::Displaced(_)) => {
-                // There is yet another record: this one is kept for people to see.
+                // There is yet another record: this one is kept for people to inspect.
                 if !keep {
                     self.keep(&temp, path)?;
                 }
                 return Ok(Swapped::Again);
             }
             Ok(Taken::Unjudged(error)) => return Err(error),
-            // There is no room for the temp directory. Ending a hold must work on a full disk too.
+            // There is no space for the temp directory. Ending a hold must work on a full disk too.
             Err(error) if !keep && is_full(&error) => return self.unlink_judged(path, judged),
             Err(error) => return Err(Error::io("remove", &self.store.root.join(path), error)),
         }
         if keep {
             return Ok(Swapped::Done { file: None, aside: Some(temp), discard: None });
         }
-        // It is no longer anybody's; if it isn't deleted, the next command tidies it away.
+        // It is no longer in use; if it isn't deleted, the next command deletes it.
         Ok(Swapped::Done { file: None, aside: None, discard: Some(temp) })
     }
 
-    /// Takes the judged record away where it stands. A program that doesn't know the mutex may act between the two steps.
+    /// Removes the judged record in place. A program that ignores the mutex may act between the two
+    /// steps.
     fn unlink_judged(&self, path: &str, judged: Option<Stamp>) -> Result<Swapped, Error> {
         if self.store.disk.stamp(path).at("look at", &self.store.root, path)? != judged {
             return Ok(Swapped::Again);
@@ -224,7 +233,7 @@ impl Records<'_> {
         Ok(Swapped::Done { file: None, aside: None, discard: None })
     }
 
-    /// `state/aside/<name>.json.<random>`
+    /// Returns `state/aside/<name>.json.<random>`.
     fn aside_path(&self, path: &str) -> Result<String, Error> {
         let temp = self.store.temp_path()?;
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -244,14 +253,15 @@ impl Records<'_> {
         self.store.disk.create(temp, &bytes).at("write", &self.store.root, temp)
     }
 
-    /// Removes temp files that a killed process left. Inside the mutex only prepared ones are somebody's, and those are locked.
+    /// Removes temp files that a killed process left. Inside the mutex only prepared ones are in
+    /// use, and those are locked.
     pub(super) fn tidy(&self, inside: &Inside) {
         for entry in self.store.disk.list(TEMP_DIR).unwrap_or_default().into_iter().take(TIDY_MAX) {
             let _ = self.remove_left_over(inside, &entry);
         }
     }
 
-    /// Removes a temp file that is nobody's. False: it is somebody's, or gone.
+    /// Removes a temp file that no process uses. Returns false if it is in use, or gone.
     pub(crate) fn remove_left_over(&self, _: &Inside, entry: &str) -> io::Result<bool> {
         let left_over = self.is_left_over(entry);
         if left_over {
@@ -260,7 +270,7 @@ impl Records<'_> {
         Ok(left_over)
     }
 
-    /// Is this temp file nobody's? Certain only inside the mutex.
+    /// Reports whether no process uses this temp file. Certain only inside the mutex.
     pub(crate) fn is_left_over(&self, entry: &str) -> bool {
         matches!(self.store.disk.probe(&format!("{TEMP_DIR}/{entry}")), Ok(Some(probe)) if !probe.locked)
     }

@@ -1,4 +1,5 @@
-//! The counter of fencing tokens: `state/ceiling` (synced) and `state/next` (not). The counting itself is in [`lokt_core::counter`].
+//! The counter of fencing tokens: `state/ceiling` (synced) and `state/next` (not). The counting
+//! itself is in [`lokt_core::counter`].
 
 use lokt_core::audit::{self, Event};
 use lokt_core::counter::{self, Draw, LEAP, NEXT_BYTES, Next, Place};
@@ -14,13 +15,14 @@ use lokt_sys::mutex::Inside;
 
 pub(crate) const CEILING: &str = "state/ceiling";
 pub(crate) const NEXT: &str = "state/next";
-/// Tokens grow, so the newest are at the end of an audit file; ours are never longer than this.
+/// Maximum bytes that are read from the end of an audit file. Tokens grow, so the newest are there;
+/// our files are never longer than this.
 const TAIL_BYTES: usize = 16 << 20;
 
-/// A token that is ready to be used, once [`Tokens::use_token`] has written it down.
+/// A token that is ready to be used, once [`Tokens::use_token`] has recorded it.
 pub(crate) struct Drawn {
     draw: Draw,
-    /// The ceiling was lost and counting started anew, above everything that could be seen.
+    /// Set if the ceiling was lost and counting restarted, above every token that could be seen.
     rebased: bool,
 }
 
@@ -29,7 +31,7 @@ pub(crate) struct Drawn {
 pub(crate) enum CounterFile<T> {
     Missing,
     Damaged,
-    /// No token can be drawn while this is so.
+    /// No token can be drawn for this reason.
     InTheWay(String),
     Known(T),
 }
@@ -39,17 +41,18 @@ impl Drawn {
         self.draw.token
     }
 
-    /// Counting starts anew with this one, so it must be written down even if it isn't used.
+    /// Reports whether counting restarts with this token, so that it must be recorded even if it
+    /// isn't used.
     pub(crate) fn is_rebased(&self) -> bool {
         self.rebased
     }
 
-    /// It needs a new ceiling, as one in a thousand does.
+    /// Reports whether it needs a new ceiling, as one in a thousand does.
     pub(crate) fn raises(&self) -> bool {
         self.draw.raise.is_some()
     }
 
-    /// What the audit log should say about it.
+    /// Returns the audit event about it, if there is one.
     pub(crate) fn event(&self, name: &str, me: &Identity, now: &Moment) -> Option<Event> {
         let event = Event::new("token-rebase", name, me, now.wall);
         self.rebased.then(|| {
@@ -64,15 +67,15 @@ pub(crate) struct Tokens<'s> {
 }
 
 impl Tokens<'_> {
-    /// The next token, greater than that of the hold that is there. Nothing is written yet.
+    /// Returns the next token, greater than that of the existing hold. Nothing is written yet.
     pub(crate) fn draw_token(&self, _: &Inside, before: Option<&Hold>) -> Result<Drawn, Error> {
         let drawn = self.draw_counted()?;
         match before.and_then(|hold| hold.token).filter(|token| is_plausible(*token) && *token >= drawn.token()) {
             None => Ok(drawn),
-            // The counter is older than the record: somebody put an old `state/` back.
+            // The counter is older than the record: an old `state/` was restored.
             Some(seen) => {
                 let next = self.next()?;
-                // Wherever counting starts, the ceiling never comes down.
+                // Wherever counting starts, the ceiling never decreases.
                 let floor =
                     (seen.get() + LEAP).max(self.ceiling()?.unwrap_or(0)).max(next.map_or(0, |next| next.ceiling()));
                 self.draw_from(None, floor, true)
@@ -88,7 +91,8 @@ impl Tokens<'_> {
         Ok(self.small_file(CEILING, NEXT_BYTES)?.and_then(|bytes| counter::parse_ceiling(&bytes)))
     }
 
-    /// What is in the two files of the counter. The second is rewritten in place: only inside the mutex it is whole for certain.
+    /// Returns the contents of the two files of the counter. The second is rewritten in place: only
+    /// inside the mutex it is certainly complete.
     pub(crate) fn counter(&self, _: &Inside) -> (CounterFile<u64>, CounterFile<Next>) {
         (self.kept(CEILING, counter::parse_ceiling), self.kept(NEXT, Next::parse))
     }
@@ -133,7 +137,7 @@ impl Tokens<'_> {
         Place { boot_id: self.store.me.boot_id.as_deref(), mount: self.store.disk.mount().id }
     }
 
-    /// Writes a token down as used, before anything carries it.
+    /// Records a token as used, before anything carries it.
     pub(crate) fn use_token(&self, _: &Inside, drawn: &Drawn) -> Result<(), Error> {
         if let Some(ceiling) = drawn.draw.raise {
             let temp = self.store.temp_path()?;
@@ -145,7 +149,8 @@ impl Tokens<'_> {
             file.sync().at("sync", &self.store.root, CEILING)?;
             self.store.disk.rename(&temp, CEILING).at("replace", &self.store.root, CEILING)?;
             self.store.disk.sync_dir("state").at("sync", &self.store.root, "state")?;
-            // It is rewritten in place; one that is too long could never be read again, and every token would be synced.
+            // This file is rewritten in place. One that is too long could never be read again, and
+            // every token would be synced.
             if matches!(self.store.disk.stamp(NEXT), Ok(Some(stamp)) if stamp.size > NEXT_BYTES as u64) {
                 self.store.disk.remove(NEXT).at("replace", &self.store.root, NEXT)?;
             }
@@ -165,12 +170,13 @@ impl Tokens<'_> {
         })
     }
 
-    /// Where to count from when the ceiling is lost: above every token in sight, with room for those out of sight. Where no token was
-    /// ever given, in a new root or in one that only the Go program has used, it starts at the beginning.
+    /// Returns where to count from if the ceiling is lost: above every visible token, with room for
+    /// those that can't be seen. If no token was ever issued, in a new root or in one that only the
+    /// Go program has used, it starts at the beginning.
     fn floor(&self) -> Result<(u64, bool), Error> {
         let mut highest = 0;
         let mut used = false;
-        // Records of ours are in files of such names.
+        // Our records are in files with such names.
         for name in self
             .store
             .disk
@@ -193,7 +199,8 @@ impl Tokens<'_> {
         }
         for file in audit_write::files() {
             let bytes = self.store.disk.tail(&file, TAIL_BYTES).at("read", &self.store.root, &file)?;
-            // What is no longer in the log may have told of tokens; only a log from which nothing is gone can prove that there were none.
+            // Lines that are no longer in the log may have named tokens. Only a log from which
+            // nothing is gone can prove that there were none.
             let is_cut = bytes.len() == TAIL_BYTES || file != audit_write::LOG && !bytes.is_empty();
             used |= is_cut || bytes.split(|byte| *byte == b'\n').any(audit::may_be_of_a_token);
             let tokens =
@@ -203,13 +210,14 @@ impl Tokens<'_> {
         Ok(if used { (highest + LEAP, true) } else { (0, false) })
     }
 
-    /// Has this root given tokens, as far as its records and its log tell?
+    /// Reports whether this root has issued tokens, as far as its records and its log tell.
     pub(crate) fn gave_tokens(&self) -> bool {
         self.floor().map_or(true, |(_, used)| used)
     }
 }
 
-/// Nobody ever counts to half of what there is; a greater number was typed by hand, and must not use up all the rest.
+/// Reports whether a token can come from counting, which never gets to half of the range. A greater
+/// number was typed by hand, and must not use up all the rest.
 pub(crate) fn is_plausible(token: Fence) -> bool {
     token.get() < Fence::LIMIT / 2
 }

@@ -1,8 +1,9 @@
-//! The one way anything changes: enter the mutex, look, have it judged, swap in, account for it, leave, make it durable, answer.
+//! The only way to change anything: enter the mutex, inspect, judge, swap in, log, leave, make
+//! durable, answer.
 //!
-//! *What is judged is what is replaced.* [`super::swap`] sees to that.
+//! *Only the record that was judged is replaced.* [`super::swap`] ensures that.
 //!
-//! *Durable before answered.* [`super::durable`] sees to that.
+//! *Durable before answered.* [`super::durable`] ensures that.
 
 use std::sync::Arc;
 
@@ -16,18 +17,18 @@ use super::{FileStore, Kind, record_path};
 use crate::store::{Answers, Call, Done, Judge, Request, Told, Unity};
 use lokt_sys::error::{Error, ErrorKind};
 
-/// After this many swaps that didn't fit, the new record is synced inside the mutex.
+/// Number of swaps that didn't match after which the new record is synced inside the mutex.
 const PREPARE_TRIES: usize = 3;
-/// Somebody who doesn't know the mutex can get in between this often before we say so.
+/// Maximum number of tries before we report a program that ignores the mutex.
 const CHANGE_TRIES: usize = 32;
 
-/// Requests as they are carried out in a root: looked, judged and committed inside the mutex.
+/// Carries out requests in a root: they are judged and committed inside the mutex.
 pub(crate) struct Transactions<'s> {
     pub(super) store: &'s FileStore,
 }
 
 impl Transactions<'_> {
-    /// Carries a request out. See [`crate::store::Store::transact`].
+    /// Carries out a request. See [`crate::store::Store::transact`].
     pub(super) fn carry_out(
         &self,
         request: &mut Request<'_>,
@@ -47,7 +48,7 @@ impl Transactions<'_> {
         }
     }
 
-    /// Carries one ask out, or puts the caller in line.
+    /// Carries out one ask, or puts the caller in the queue.
     pub(super) fn pursue(
         &self,
         request: &mut Request<'_>,
@@ -78,7 +79,7 @@ impl Transactions<'_> {
             let temp = this.prepared.as_ref().map(|prepared| prepared.temp.clone());
             let attempted = self.attempt(&inside, this, judge, tries >= PREPARE_TRIES);
             drop(inside);
-            // Used, it has been renamed away and there is nothing to remove.
+            // If it was used, it has been renamed away and there is nothing to remove.
             if let Some(temp) = temp {
                 let _ = self.store.disk.remove(&temp);
             }
@@ -106,18 +107,20 @@ impl Transactions<'_> {
         ))
     }
 
-    /// Carries all asks out in one hold of the mutex. If one is refused, its refusal is the last answer, and mostly the only one: then
-    /// nothing has changed. What was granted before it, or before a failure, the caller must give back.
+    /// Carries out all asks in one hold of the mutex. If one is refused, its refusal is the last
+    /// answer, and usually the only one: then nothing has changed. The caller must release what was
+    /// granted before a refusal or a failure.
     fn all_at_once(&self, request: &mut Request<'_>, judge: &mut Judge<'_>, call: &Call<'_>) -> Result<Answers, Error> {
         let inside = self.store.enter_for(request, call)?;
         let (mut pending, mut trails, mut failure) = (Vec::new(), Vec::new(), None);
-        // Who would be refused goes first, and alone; unless what stood in its way has just ended.
+        // An ask that would be refused goes first, and alone, unless what blocked it has just
+        // ended.
         let refused = self.refused(request, judge)?;
         for number in refused.into_iter().chain((0..request.asks.len()).filter(|number| Some(*number) != refused)) {
             let seat = take_seat(request, number);
             let mut this = begin(request, number, Kind::of(request.asks[number].target), seat);
             let mut denied = false;
-            // Syncing inside, so that nobody gets in between.
+            // Sync inside, so that no other process gets in between.
             match self.attempt(&inside, &mut this, judge, true) {
                 Ok(Attempt::Done(done)) => {
                     denied = done.is_refused();
@@ -147,14 +150,14 @@ impl Transactions<'_> {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        // In their order; a refusal comes after what must be given back because of it.
+        // In their order; a refusal comes after the grants that must be released because of it.
         let is_refused = |done: &Done| matches!(done, Done::Stayed(stayed) if stayed.why.is_some());
         answers.sort_by_key(|(number, done)| (is_refused(done), *number));
         answers.extend(failure.map(|error| (request.asks.len(), Done::Failed(error))));
         Ok(answers)
     }
 
-    /// The first ask that would be refused now.
+    /// Returns the first ask that would be refused now.
     fn refused(&self, request: &Request<'_>, judge: &mut Judge<'_>) -> Result<Option<usize>, Error> {
         let now = self.store.machine.now();
         for (number, ask) in request.asks.iter().enumerate() {
@@ -177,7 +180,7 @@ impl Transactions<'_> {
         Error::new(ErrorKind::Busy, format!("{} changed at this moment", path.display()))
     }
 
-    /// What must be done before a change is answered, and may be done outside the mutex.
+    /// Does what must be done before a change is answered, and may be done outside the mutex.
     pub(super) fn finish(&self, this: &Try<'_>, mut pending: Pending) -> Result<Done, Error> {
         self.put_away(&mut pending);
         let durable = match &pending.answer {
@@ -195,9 +198,9 @@ impl Transactions<'_> {
         }
     }
 
-    /// Lets go of what is needed no more.
+    /// Releases what is no longer needed.
     pub(super) fn put_away(&self, pending: &mut Pending) {
-        // Whoever waits for this wakes now; what is left to do needs nobody to wait.
+        // Processes that wait for this wake now: nobody has to wait for the rest of the work.
         pending.left.iter().for_each(Seat::let_go);
         if let Some(seat) = &pending.left {
             self.store.seats().clear_away(seat);
@@ -223,11 +226,12 @@ impl Transactions<'_> {
         }
     }
 
-    /// Gives the seats up: the wait is over, or it failed. Should a record name one, that is now the hold of a dead process.
+    /// Gives the seats up: the wait has ended, or it failed. If a record names one, that is now the
+    /// hold of a dead process.
     pub(super) fn give_up(&self, request: &mut Request<'_>) {
         for number in 0..request.asks.len() {
             let Some(seat) = take_seat(request, number) else { continue };
-            // Without the mutex, if it can't be had: our own ticket is nobody else's business.
+            // Go on without the mutex if it can't be entered: our own ticket concerns nobody else.
             let inside = self.store.enter(&Call::UNLIMITED).ok();
             let unnamed = self.store.seats().abandon(&seat, request.asks[number].name);
             drop(inside);
@@ -239,9 +243,10 @@ impl Transactions<'_> {
         request.presence = None;
     }
 
-    /// Leaves the lines without an answer, which is told as a refusal.
+    /// Leaves the queues without an answer, which is logged as a refusal.
     pub(super) fn leave_lines(&self, request: &mut Request<'_>, told: &mut Told<'_>) {
-        // Without the mutex, if it can't be had: whoever is told to go doesn't wait for it twice.
+        // Go on without the mutex if it can't be entered: a waiter that must leave doesn't wait for
+        // it twice.
         let inside = self.store.enter(&Call::UNLIMITED).ok();
         let trail = inside.as_ref().map(|inside| self.store.account(inside, &told(&self.store.machine.now())));
         let seats: Vec<Seat> = (0..request.asks.len()).filter_map(|number| take_seat(request, number)).collect();

@@ -1,4 +1,4 @@
-//! What a waiter knows of its place, and what it sleeps on until it looks again.
+//! A waiter's position, and the events that it sleeps on until it checks again.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use crate::store::{Place, Queued, Slot, Subscription, View, WakeOn};
 use lokt_sys::machine::pidfd;
 use lokt_sys::wakeup::Wakeup;
 
-/// The place of ticket `mine`, and whom it waits for.
+/// Returns the position of ticket `mine`, and whom it waits for.
 pub(super) fn queued(view: &View, why: Denial, mine: u64) -> Queued {
     let tickets = tickets(&view.queue);
     let ahead = tickets.iter().filter(|ticket| ticket.number < mine).count();
     let predecessor = predecessor(&tickets, mine, view.at.monotonic_ms).map(|ticket| ticket.number);
     let (wake_on, left_ms) = match (predecessor, &why) {
-        // Leases end, and are renewed, for the head: whoever has somebody ahead waits for them.
+        // The end of a lease, and its renewal, concern only the head: a waiter with others ahead
+        // waits for them.
         (Some(number), _) => (WakeOn::Ahead(Place(number)), None),
         (None, Denial::Held(holder)) => (holder_cue(view, holder), holder.left_ms()),
         (None, Denial::Frozen(freeze)) => (WakeOn::Freeze, freeze.as_ref().and_then(|freeze| freeze.elapsed.left_ms())),
@@ -30,17 +31,20 @@ pub(super) fn queued(view: &View, why: Denial, mine: u64) -> Queued {
     Queued { why, at: view.at, place: Place(mine), ahead, wake_on, left }
 }
 
-/// While an owner part lives, only a change of the record ends the hold. Otherwise its process does.
+/// Returns what ends the hold: while an owner part lives, only a change of the record. Otherwise
+/// the end of its process does.
 fn holder_cue(view: &View, holder: &Holder) -> WakeOn {
     if holder.part_lives(PartKind::Owner) { WakeOn::Holder } else { view.ends }
 }
 
 impl FileStore {
-    /// Should a waiter look again, although nothing woke it? Asked once a second, without the mutex. Everybody looks at the record: who
-    /// stands before us may be unable to, in ways that nobody sees, and has to be offered the lock to be passed over.
+    /// Reports whether a waiter must check again, although nothing woke it. Asked once a second,
+    /// without the mutex. Every waiter reads the record: the one ahead may be unable to, in ways
+    /// that nobody sees, and must be offered the lock before it is passed over.
     pub(super) fn stirs(&self, name: &LockName, queued: &Queued) -> bool {
         let now = self.machine.now();
-        // Somebody found the lock free for us: a note that we let stand would pass us over later.
+        // The lock was found free for us. An offer that we leave standing would let others pass us
+        // later.
         if self.ticket(name, queued.place.0).is_some_and(|ticket| ticket.offered_ms.is_some()) {
             return true;
         }
@@ -56,10 +60,11 @@ impl FileStore {
             Slot::BeingWritten | Slot::Newer(_) | Slot::Unreadable(_) => true,
         };
         let frozen = || self.records().freeze(name, &now).is_some();
-        // What stood in the way is another thing now, or nothing.
+        // The reason for waiting is a different one now, or gone.
         match &queued.why {
-            // Only the head sleeps on the holder. If everybody looked whenever the lock has passed on, a long line would keep the mutex
-            // busy with looking: each look is as long as the line.
+            // Only the head sleeps on the holder. If every waiter checked whenever the lock has
+            // passed on, a long queue would keep the mutex busy with checks: each of them takes as
+            // long as the queue is.
             Denial::Held(holder) => {
                 let is_head = predecessor.is_none();
                 !held || is_head && slot.hold().is_some_and(|hold| is_another(hold, &holder.hold))
@@ -69,12 +74,13 @@ impl FileStore {
         }
     }
 
-    /// Has the kernel wake a waiter. `None`: what it would wait for has happened.
+    /// Asks the kernel to wake a waiter. Returns `None` if what it would wait for has already
+    /// happened.
     pub(super) fn subscribe(&self, name: &LockName, on: WakeOn, wakeup: &Wakeup) -> Option<Subscription> {
         let stops = |path: &str| match self.disk.watch(path, wakeup) {
             Ok(true) => Some(Subscription::ringing()),
             Ok(false) => None,
-            // There is no thread to be had, perhaps.
+            // Perhaps no thread could be started.
             Err(_) => Some(Subscription::none()),
         };
         // inotify is limited per user.

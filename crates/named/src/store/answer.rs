@@ -1,4 +1,4 @@
-//! What a judge rules, and what a store answers.
+//! Rulings of a judge, and answers of a store.
 
 use std::time::Duration;
 
@@ -12,24 +12,25 @@ use super::Place;
 use lokt_sys::error::Error;
 use lokt_sys::warnings::Warning;
 
-/// What is to be done about an ask.
+/// Decision about an ask.
 #[derive(Debug)]
 pub enum Ruling {
-    /// Store this, if what is stored is still what was judged.
+    /// Store this, if the stored record is still the one that was judged.
     Commit(Box<Commit>),
     /// Refuse it for now, and put the caller in the queue.
     Queue(Denial),
     /// Change nothing.
     Stay {
-        /// Why it is refused; `None`: the caller is inside the hold already, or acts under its token.
+        /// Reason for the refusal; `None`: the caller is already inside the hold, or acts under its
+        /// token.
         why: Option<Denial>,
-        /// What the audit log is told.
+        /// Events for the audit log.
         events: Vec<Event>,
     },
 }
 
 impl Ruling {
-    /// Why it is refused, for now or for good.
+    /// Returns the reason for a refusal, temporary or final.
     pub fn denial(&self) -> Option<&Denial> {
         match self {
             Self::Commit(_) => None,
@@ -44,15 +45,16 @@ impl Ruling {
 pub struct Commit {
     /// The hold to store in place of the one that was judged; `None`: that one ends.
     pub next: Option<Box<Hold>>,
-    /// Which token it gets. A drawn one is filled in by the store.
+    /// The token that it gets. A drawn one is filled in by the store.
     pub token: Token,
-    /// What that means.
+    /// The cause of the change.
     pub cause: Cause,
-    /// What is broken for it.
+    /// The obstacle that is broken for it.
     pub broken: Option<Broken>,
-    /// What the audit log is told: of what is broken, then of what is stored, which is the last.
+    /// Events for the audit log: about what is broken, then about what is stored, which is the
+    /// last.
     pub events: Vec<Event>,
-    /// What the audit log is told instead, if the judged hold was removed and nothing was stored.
+    /// Event to log instead, if the judged hold was removed and nothing was stored.
     pub removed: Option<Event>,
 }
 
@@ -66,10 +68,10 @@ impl Commit {
         }
     }
 
-    /// Stores `written` instead: the same hold, which was written at an earlier look and has the
+    /// Stores `written` instead: the same hold, which was written on an earlier entry and has the
     /// lease of that time.
     pub fn store_written(&mut self, written: Hold) {
-        // A break tells of its victim, which is as it was.
+        // The event of a break describes its victim, which is unchanged.
         if let (Some(event), false) = (self.events.last_mut(), self.cause == Cause::ForceBreak) {
             event.ttl_sec = written.ttl_sec;
         }
@@ -87,7 +89,7 @@ impl Commit {
 /// The answers to a request, each with the number of its ask.
 pub type Answers = Vec<(usize, Done)>;
 
-/// What came of an ask.
+/// Result of an ask.
 #[derive(Debug)]
 pub enum Done {
     /// It was carried out.
@@ -105,57 +107,57 @@ pub enum Done {
 pub struct Committed {
     /// The hold as it is stored now; `None`: the name is free.
     pub hold: Option<Box<Hold>>,
-    /// What that means.
+    /// The cause of the change.
     pub cause: Cause,
-    /// What was broken for it.
+    /// The obstacle that was broken for it.
     pub broken: Option<Broken>,
-    /// What was there before.
+    /// The previous holder.
     pub before: Option<Box<Holder>>,
-    /// How long the presence of a guard's hold lasts unless it is kept; `None`: it has no end.
+    /// Lifetime of the presence of a guard's hold unless it is kept; `None`: it has no end.
     pub lasts: Option<Lasts>,
-    /// Where something that couldn't be understood was moved.
+    /// Path to which a record was moved that couldn't be understood.
     pub aside: Option<String>,
-    /// What the user should know although it worked.
+    /// Warnings for the user, although it worked.
     pub warnings: Vec<Warning>,
 }
 
-/// How long a presence lasts.
+/// Lifetime of a presence.
 #[derive(Debug, Clone, Copy)]
 pub struct Lasts {
-    /// The clock before the first byte of the renewal that counts was sent.
+    /// Time before the first byte of the renewal that counts was sent.
     pub sent: Moment,
     /// Its length from then on.
     pub ttl: Duration,
 }
 
-/// A place in the queue, as it was at the last look.
+/// A position in the queue, as it was at the last check.
 #[derive(Debug)]
 pub struct Queued {
-    /// What stands in the way.
+    /// The reason for waiting.
     pub why: Denial,
-    /// When that was seen.
+    /// Time at which that was seen.
     pub at: Moment,
-    /// The caller's place.
+    /// The caller's position.
     pub place: Place,
     /// Number of living waiters ahead.
     pub ahead: usize,
-    /// What is worth waking up for.
+    /// The event that is worth waking up for.
     pub wake_on: WakeOn,
-    /// Time until the way may be free by itself.
+    /// Time until the name may become available automatically.
     pub left: Option<Duration>,
 }
 
-/// What wakes a waiter.
+/// Event that wakes a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WakeOn {
-    /// The waiter at this place leaves the queue or is granted the name.
+    /// The waiter at this position leaves the queue or is granted the name.
     Ahead(Place),
     /// This pulse of the holder stops.
     Pulse(u64),
     /// This process, which holds the name, ends.
     Process(i64),
-    /// What is stored under the name changes.
+    /// The state stored under the name changes.
     Holder,
     /// The freeze over the name changes.
     Freeze,
@@ -166,12 +168,13 @@ pub enum WakeOn {
 /// An answer that changed nothing.
 #[derive(Debug)]
 pub struct Stayed {
-    /// Why it was refused; `None`: the caller is inside the hold already, or acts under its token.
+    /// Reason for the refusal; `None`: the caller is already inside the hold, or acts under its
+    /// token.
     pub why: Option<Denial>,
-    /// What is stored.
+    /// The stored hold.
     pub holder: Option<Box<Holder>>,
     /// Number of waiters.
     pub waiting: usize,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }

@@ -1,4 +1,4 @@
-//! The caller's own place in queues and under holds.
+//! The caller's own position in queues and under holds.
 
 use std::any::Any;
 use std::io;
@@ -16,19 +16,19 @@ use lokt_sys::error::Error;
 use lokt_sys::spawn::Record;
 use lokt_sys::wakeup::Wakeup;
 
-/// The caller's presence in a store: pulses (files) or a session (engines). One per request, whatever
-/// the number of names; the holds of a request share it. Dropped, it ends.
+/// The caller's presence in a store: pulses (files) or a session (engines). One per request,
+/// whatever the number of names; the holds of a request share it. It ends when it is dropped.
 pub trait Presence: Any + Send + Sync {
     /// Renews the presence if that is due, and verifies each of `holds`. From any thread.
     fn keep(&self, holds: &[(LockName, HoldKey)], call: &Call<'_>) -> Result<Kept, Error>;
 
-    /// Where a command that is about to run under `name` is recorded; `None`: nowhere. Files only, like
-    /// the methods below.
+    /// Returns where a command that is about to run under `name` is recorded; `None`: nowhere.
+    /// Files only, like the methods below.
     fn record(&self, _name: &LockName) -> Option<CommandRecord> {
         None
     }
 
-    /// A descriptor that keeps the hold of `name` alive, for a command to inherit.
+    /// Returns a descriptor that keeps the hold of `name` alive, for a command to inherit.
     fn inheritable(&self, _name: &LockName) -> Option<io::Result<OwnedFd>> {
         None
     }
@@ -36,21 +36,22 @@ pub trait Presence: Any + Send + Sync {
     /// Leaves the hold of `name` to the processes that inherited such a descriptor.
     fn leave_to_heirs(&self, _name: &LockName) {}
 
-    /// True if a process keeps such a descriptor. Rings when none does any more.
+    /// Reports whether a process keeps such a descriptor. If so, the wakeup rings when none does
+    /// any more.
     fn has_heirs(&self, _name: &LockName, _wakeup: &Wakeup) -> bool {
         false
     }
 
-    /// Lets go of the hold of `name`, which couldn't be given back: it is now that of a dead process.
+    /// Abandons the hold of `name`, which couldn't be released: it is now that of a dead process.
     fn abandon(&self, _name: &LockName) {}
 }
 
-/// The answer of [`Presence::keep`].
+/// Result of [`Presence::keep`].
 #[derive(Debug)]
 pub struct Kept {
-    /// How long the presence lasts now; `None`: it has no end.
+    /// Lifetime of the presence from now on; `None`: it has no end.
     pub lasts: Option<Lasts>,
-    /// For each hold: still there, or lost, with who has it now.
+    /// For each hold: still there, or lost, with the current holder.
     pub each: Vec<Result<(), Option<Box<Holder>>>>,
 }
 
@@ -63,7 +64,7 @@ pub struct CommandRecord {
 }
 
 impl CommandRecord {
-    /// The record for [`lokt_sys::spawn::spawn`].
+    /// Returns the record for [`lokt_sys::spawn::spawn`].
     pub fn as_record(&self) -> io::Result<Record<'_>> {
         Ok(Record { pulse: self.file.descriptor()?, content: self.content.clone() })
     }

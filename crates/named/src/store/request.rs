@@ -1,4 +1,4 @@
-//! What is asked of a store.
+//! A request to a store.
 
 use std::sync::Arc;
 
@@ -9,50 +9,50 @@ use lokt_core::pulse::{ProcessRef, Profile};
 
 use super::{Depth, Presence, QueueDepth};
 
-/// A request for one or several names. The caller keeps it over all tries; nothing of a medium is in
-/// it.
+/// A request for one or several names. The caller keeps it over all tries; it contains nothing that
+/// belongs to a medium.
 pub struct Request<'a> {
-    /// Names the request in the store, where an answer may get lost.
+    /// Identifies the request in the store, where an answer may get lost.
     pub op: Op,
     /// The caller.
     pub me: &'a Identity,
-    /// What is asked, a name at a time. No two asks have the same name and target.
+    /// The asks, each about one name. No two asks have the same name and target.
     pub asks: &'a [Ask<'a>],
-    /// How the asks belong together.
+    /// The way in which the asks belong together.
     pub unity: Unity,
-    /// A refusal that time may change puts the caller in the queue.
+    /// True if a refusal that time may change puts the caller in the queue.
     pub waits: bool,
-    /// The caller's presence. The store makes it when it is first needed and takes it away when the
-    /// request ends without a hold; then the caller owns it.
+    /// The caller's presence. The store creates it when it is first needed and removes it if the
+    /// request ends without a hold; otherwise the caller owns it then.
     pub presence: Option<Arc<dyn Presence>>,
-    /// Its place in all queues, where stores give a request one. Kept when the presence is lost.
+    /// Its position in all queues, where stores give a request one. Kept if the presence is lost.
     pub place: Option<Place>,
 }
 
 impl<'a> Request<'a> {
-    /// A request for all of `asks` together that doesn't wait.
+    /// Returns a request for all of `asks` together that doesn't wait.
     pub fn of(me: &'a Identity, op: Op, asks: &'a [Ask<'a>]) -> Self {
         Self { op, me, asks, unity: Unity::AllOrNone, waits: false, presence: None, place: None }
     }
 }
 
-/// What is asked of one name.
+/// A request about one name.
 #[derive(Debug, Clone)]
 pub struct Ask<'a> {
     /// The name.
     pub name: &'a LockName,
-    /// What of it.
+    /// The part of it that is asked about.
     pub target: Target,
-    /// What is asked.
+    /// The intent of the caller.
     pub intent: Intent,
     /// The id that a new hold gets.
     pub fresh_id: LockId,
-    /// What the caller says about itself while it waits and holds.
+    /// The caller's description of itself while it waits and holds.
     pub profile: Profile,
 }
 
 impl<'a> Ask<'a> {
-    /// Asks something of the lock `name`.
+    /// Returns an ask about the lock `name`.
     pub fn lock(name: &'a LockName, intent: Intent, fresh_id: LockId) -> Self {
         let reason = match &intent {
             Intent::Lock(terms) | Intent::TakeOver(terms) | Intent::Guard(terms, _) => terms.reason.clone(),
@@ -62,7 +62,8 @@ impl<'a> Ask<'a> {
         Self { name, target: Target::Lock, intent, fresh_id, profile }
     }
 
-    /// Asks for a hold that lives with the presence of `me`. `inside`: the hold that it runs under.
+    /// Returns an ask for a hold that lives with the presence of `me`. `inside`: the hold that it
+    /// runs under.
     pub fn guard(
         name: &'a LockName,
         terms: Terms,
@@ -75,32 +76,32 @@ impl<'a> Ask<'a> {
         Self::lock(name, Intent::Guard(terms, holder), fresh_id)
     }
 
-    /// Asks something of the freeze over `name`.
+    /// Returns an ask about the freeze over `name`.
     pub fn freeze(name: &'a LockName, intent: Intent, fresh_id: LockId) -> Self {
         Self { target: Target::Freeze, ..Self::lock(name, intent, fresh_id) }
     }
 
-    /// True if it asks for a hold.
+    /// Reports whether it asks for a hold.
     pub fn takes(&self) -> bool {
         matches!(self.intent, Intent::Lock(_) | Intent::TakeOver(_) | Intent::Guard(..))
     }
 
-    /// True if the hold that it asks for lives with the caller's presence: a guard's does.
+    /// Reports whether the hold that it asks for lives with the caller's presence: a guard's does.
     pub fn is_present(&self) -> bool {
         matches!(&self.intent, Intent::Guard(_, holder) if holder.has_pulse)
     }
 
-    /// True if it is about whatever is there, even if that can't be read.
+    /// Reports whether it applies to whatever is there, even if that can't be read.
     pub fn forces(&self) -> bool {
         matches!(self.intent, Intent::Unlock(Breaking::Force, _) | Intent::Unfreeze { force: true })
     }
 
-    /// True if it gives a guard's hold back.
+    /// Reports whether it releases a guard's hold.
     pub fn releases(&self) -> bool {
         matches!(self.intent, Intent::Release(_))
     }
 
-    /// How much a judge must know to rule on it.
+    /// Returns how much a judge must know to rule on it.
     pub fn depth(&self) -> Depth {
         match self.intent {
             Intent::Lock(_) | Intent::TakeOver(_) | Intent::Guard(..) => Depth::ALL,
@@ -116,7 +117,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What of a name is asked about.
+/// The part of a name that is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
@@ -126,12 +127,12 @@ pub enum Target {
     Freeze,
 }
 
-/// How the asks of a request belong together.
+/// The way in which the asks of a request belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unity {
     /// All are granted, or none is.
     AllOrNone,
-    /// Each stands for itself; the store may take them a few hundred at a time.
+    /// Each is independent; the store may take them a few hundred at a time.
     Each,
 }
 
@@ -139,6 +140,6 @@ pub enum Unity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Op(pub u128);
 
-/// A place in a queue: the lower one was first.
+/// A position in a queue: the lower one was first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(pub u64);

@@ -1,4 +1,4 @@
-//! What a store shows of a name.
+//! The view of a name that a store shows.
 
 use lokt_core::denial::Holder;
 use lokt_core::hold::Hold;
@@ -10,13 +10,13 @@ use lokt_core::time::Moment;
 use super::{Target, WakeOn};
 use lokt_sys::error::Error;
 
-/// A name at one moment. What wasn't asked for is free, missing or empty.
+/// A name at one moment. Parts that weren't asked for are free, missing or empty.
 #[derive(Debug)]
 pub struct View {
-    /// When it was taken. For the stamps of records and events only: what has lapsed by then is judged
-    /// by the store.
+    /// Time of the view. Only for the timestamps of records and events: the store judges what has
+    /// expired by then.
     pub at: Moment,
-    /// What is stored under the name.
+    /// The state that is stored under the name.
     pub slot: Slot,
     /// A freeze that counts.
     pub frozen: Option<Frozen>,
@@ -26,11 +26,11 @@ pub struct View {
     pub ahead: usize,
     /// Number of waiters without the caller, before and behind it.
     pub waiting: usize,
-    /// What reports the end of the holder's process.
+    /// The event that reports the end of the holder's process.
     pub ends: WakeOn,
 }
 
-/// What is stored under a name.
+/// State that is stored under a name.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Slot {
@@ -38,7 +38,7 @@ pub enum Slot {
     Free,
     /// A hold with what the store knows about it, live or not.
     Held(Box<Holder>),
-    /// Something that is no record; the text says why.
+    /// Something that is not a valid record; the text says why.
     Corrupt(String),
     /// Something so young that another program may be writing it.
     BeingWritten,
@@ -49,7 +49,7 @@ pub enum Slot {
 }
 
 impl Slot {
-    /// The holder, live or not.
+    /// Returns the holder, live or not.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Held(holder) => Some(holder),
@@ -57,12 +57,12 @@ impl Slot {
         }
     }
 
-    /// The hold, live or not.
+    /// Returns the hold, live or not.
     pub fn hold(&self) -> Option<&Hold> {
         self.holder().map(|holder| &holder.hold)
     }
 
-    /// The holder, live or not.
+    /// Returns the holder, live or not.
     pub fn into_holder(self) -> Option<Box<Holder>> {
         match self {
             Self::Held(holder) => Some(holder),
@@ -70,14 +70,15 @@ impl Slot {
         }
     }
 
-    /// True if there is a hold whose leases are all over.
+    /// Reports whether there is a hold whose leases have all expired.
     pub fn is_expired(&self) -> bool {
         self.holder().is_some_and(|holder| holder.elapsed.is_expired())
     }
 }
 
 impl View {
-    /// The view, or an error if the record can't be read: it counts as held for all who don't force.
+    /// Returns the view, or an error if the record can't be read: it counts as held for all callers
+    /// that don't force.
     pub fn readable(self, name: &LockName, target: Target) -> Result<Self, Error> {
         match self.slot {
             Slot::Unreadable(error) => Err(held_if_unreadable(error, name, target)),
@@ -86,7 +87,7 @@ impl View {
     }
 }
 
-/// Adds what follows from a record that can't be read.
+/// Adds what follows from an unreadable record.
 pub(crate) fn held_if_unreadable(error: Error, name: &LockName, target: Target) -> Error {
     let counts_as = if target == Target::Freeze { "a freeze" } else { "held" };
     error.hint(format!("what can't be read counts as {counts_as}; `lokt doctor` says what is wrong with {name}"))
@@ -95,14 +96,14 @@ pub(crate) fn held_if_unreadable(error: Error, name: &LockName, target: Target) 
 /// A freeze that counts.
 #[derive(Debug)]
 pub enum Frozen {
-    /// One that was read and hasn't ended.
+    /// A freeze that was read and hasn't ended.
     Known(Box<Holder>),
-    /// One that can't be read; the text says why. It counts, because it was meant.
+    /// An unreadable freeze; the text says why. It counts, because it was meant.
     Unreadable(String),
 }
 
 impl Frozen {
-    /// Whose it is, or why it can't be read.
+    /// Returns its holder, or why it can't be read.
     pub fn known(self) -> Result<Box<Holder>, String> {
         match self {
             Self::Known(holder) => Ok(holder),
@@ -114,18 +115,18 @@ impl Frozen {
 /// A living process in the queue.
 #[derive(Debug, Clone)]
 pub struct Waiter {
-    /// Who it is.
+    /// Its identity.
     pub pulse: Pulse,
-    /// Its place, and whether it can take what is offered.
+    /// Its position, and whether it can take what is offered.
     pub ticket: Ticket,
 }
 
-/// How much of a name a caller needs to know. A store may show more.
+/// The parts of a name that a caller needs to know. A store may show more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {
     /// The record.
     pub record: bool,
-    /// What is known about the process behind it.
+    /// The liveness of the process behind it.
     pub liveness: bool,
     /// A freeze over the name.
     pub freeze: bool,
@@ -138,7 +139,7 @@ impl Depth {
     pub const RECORD: Self = Self { record: true, liveness: false, freeze: false, queue: QueueDepth::Nothing };
     /// The holder: does it live?
     pub const HOLDER: Self = Self { liveness: true, ..Self::RECORD };
-    /// The holder, and how many wait.
+    /// The holder, and the number of waiters.
     pub const ENTRY: Self = Self { queue: QueueDepth::IfReadable, ..Self::HOLDER };
     /// The freeze alone.
     pub const FREEZE: Self = Self { record: false, freeze: true, ..Self::RECORD };
@@ -148,12 +149,12 @@ impl Depth {
     pub const ALL: Self = Self { record: true, liveness: true, freeze: true, queue: QueueDepth::Needed };
 }
 
-/// How much of a queue a caller needs to know.
+/// The part of a queue that a caller needs to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueDepth {
     /// Nothing.
     Nothing,
-    /// What can be read of it: nobody is kept from ending a hold by a queue that can't be read.
+    /// The queue, if it can be read: an unreadable one must not keep a caller from ending a hold.
     IfReadable,
     /// The queue, or an error.
     Needed,

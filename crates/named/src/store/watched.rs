@@ -7,7 +7,7 @@ use lokt_sys::changes::Changes;
 /// A part of a store whose changes the kernel reports.
 #[derive(Debug)]
 pub struct WatchedPlace {
-    /// What it is, by device and inode: one that takes its name later is another.
+    /// Its identity, by device and inode: a place that takes its name later is another one.
     pub(crate) id: (u64, u64),
     pub(crate) changes: Changes,
 }

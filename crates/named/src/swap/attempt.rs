@@ -1,4 +1,4 @@
-//! Sending a change until its outcome is known.
+//! Sends a change until its outcome is known.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use super::{Engine, Shared, Trouble};
 use crate::store::Call;
 use lokt_sys::error::{Error, ErrorKind};
 
-/// This many requests in a row may go wrong. With the pauses between them that is longer than any
-/// call; it also ends a call whose clock stands still.
+/// Maximum number of requests in a row that may go wrong. With the pauses between them that is
+/// longer than any call; it also ends a call whose clock stands still.
 const TROUBLES_MAX: u32 = 64;
-/// The longest pause between two requests, in milliseconds.
+/// Maximum pause between two requests, in milliseconds.
 const PAUSE_MS_MAX: u64 = 100;
-/// A request is given this long at least, if its call has that long.
+/// Minimum time for a request, if its call has that long.
 const REQUEST: Duration = Duration::from_millis(100);
-/// How long a change is settled whose caller has stopped the call.
+/// Maximum time to settle a change whose caller has stopped the call.
 const STOPPED: Duration = Duration::from_secs(1);
-/// This many times another caller may be faster before it is waited a little.
+/// Number of times that another caller may be faster before we pause.
 const RUSHED_MAX: u32 = 2;
 
-/// What became of a change.
+/// Outcome of a change.
 pub(super) enum Outcome {
     /// It was made. The term is that of its answer, if there was one.
     Made(Rev, Option<Term>),
-    /// It wasn't, and never will be. With what its answer showed, if anything.
+    /// It wasn't made, and never will be. With what its answer showed, if anything.
     Void(Option<Sight>),
-    /// It wasn't, and never will be, because a session of it doesn't exist.
+    /// It wasn't made, and never will be, because a session of it doesn't exist.
     NoSession,
 }
 
@@ -41,14 +41,14 @@ impl From<Settled> for Outcome {
     }
 }
 
-/// How often a request was repeated.
+/// Number of times that a request was repeated.
 #[derive(Default)]
 pub(super) struct Pace {
     rushed: u32,
     troubles: u32,
 }
 
-/// Waits a little, longer the more often. False: the time is up.
+/// Waits a little, longer with each try. Returns false if the time is up.
 fn pause<E: Engine>(tries: u32, store: &Shared<E>, call: &Call<'_>) -> bool {
     let most_ms = (1_u64 << tries.min(10)).min(PAUSE_MS_MAX);
     let jitter = store.random().map_or(0, |bits| u64::try_from(bits % u128::from(most_ms)).unwrap_or(0));
@@ -58,13 +58,13 @@ fn pause<E: Engine>(tries: u32, store: &Shared<E>, call: &Call<'_>) -> bool {
 }
 
 impl Pace {
-    /// Another caller was faster. False: the time is up.
+    /// Prepares a retry because another caller was faster. Returns false if the time is up.
     pub(super) fn rushed<E: Engine>(&mut self, store: &Shared<E>, call: &Call<'_>) -> bool {
         self.rushed += 1;
         self.rushed <= RUSHED_MAX || pause(self.rushed - RUSHED_MAX, store, call)
     }
 
-    /// A request went wrong. False: the time is up.
+    /// Prepares a retry because a request went wrong. Returns false if the time is up.
     pub(super) fn troubled<E: Engine>(&mut self, store: &Shared<E>, call: &Call<'_>) -> bool {
         self.troubles += 1;
         self.troubles < TROUBLES_MAX && pause(self.troubles, store, call)
@@ -96,20 +96,20 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Looks at spans.
+    /// Reads spans.
     pub(super) fn see(&self, spans: &[Span], call: &Call<'_>) -> Result<Sight, Error> {
         self.patiently(call, |call| self.engine.look(spans, call))
     }
 
-    /// The part of a call that one request may take: half of it. So there is time to repeat it, or to find
-    /// out what became of it.
+    /// Returns the part of a call that one request may take: half of it. That leaves time to repeat
+    /// it, or to find out its outcome.
     fn part<'c>(&self, call: &Call<'c>) -> Call<'c> {
         let now = self.now();
         let Some(left) = call.left(&now) else { return *call };
         Call::within((left / 2).max(REQUEST).min(left), &now).stopped_by(call.stop())
     }
 
-    /// Makes a change, and finds out what became of it.
+    /// Makes a change, and finds out its outcome.
     pub(super) fn make(&self, plan: &Plan, op: Op, call: &Call<'_>) -> Result<Outcome, Error> {
         let trouble = match self.engine.make(&plan.change, &self.part(call)) {
             Ok(Made::Done { at, term }) => return Ok(Outcome::Made(at, Some(term))),
@@ -132,8 +132,9 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Finds out what became of a change without an answer: an addition is voided unless it was made,
-    /// a removal is made again. Stopping the call doesn't stop that, but leaves less time for it.
+    /// Finds out the outcome of a change without an answer: an addition is voided unless it was
+    /// made, a removal is made again. Stopping the call doesn't stop that, but leaves less time for
+    /// it.
     fn settle(&self, plan: &Plan, op: Op, trouble: Option<&Trouble>, call: &Call<'_>) -> Result<Outcome, Error> {
         let Some(settling) = Settling::new(plan) else { return Ok(Outcome::Void(None)) };
         let mut pace = Pace::default();

@@ -1,9 +1,9 @@
-//! The audit log of a space: written with the change that it tells of, read in the order of the
+//! The audit log of a space: written with the change that it describes, read in the order of the
 //! changes.
 //!
-//! The key of an event has the revision of the look by which its change was judged; the order is that
-//! of the revisions at which the keys were created. A token that was drawn by a change is known only
-//! when that is made: its event has the base, and readers add the revision.
+//! The key of an event has the revision of the look by which its change was judged; the order is
+//! that of the revisions at which the keys were created. A token that a change draws is known only
+//! when the change is made: its event has the base, and readers add the revision.
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -22,11 +22,11 @@ use lokt_sys::threads::locked;
 use lokt_sys::wakeup::Wakeup;
 use lokt_sys::warnings::Warning;
 
-/// The member of an event that says what its drawn token is counted from.
+/// Member of an event with the base of its drawn token.
 const BASE: &str = "token_base";
-/// The member of an event that is the token of its hold.
+/// Member of an event with the token of its hold.
 const TOKEN: &str = "fencing_token";
-/// The last refusal of a name is kept at most once in this many milliseconds.
+/// Minimum milliseconds between two refusals of a name that are kept.
 const DENIAL_MS: u64 = 10_000;
 
 /// Marks the event of a hold whose token is drawn by its change.
@@ -35,7 +35,7 @@ pub(super) fn mark_drawn(event: &mut Event, base: u64) {
     event.extra.insert(BASE.into(), base.into());
 }
 
-/// The event of an item, with its token.
+/// Returns the event of an item, with its token.
 fn event(item: &Item) -> Option<Event> {
     let mut event = Event::parse(&item.value)?;
     if let Some(base) = event.extra.remove(BASE).and_then(|base| base.as_u64()) {
@@ -45,7 +45,7 @@ fn event(item: &Item) -> Option<Event> {
 }
 
 impl<E: Engine> Shared<E> {
-    /// All events after a revision, oldest first, and the revision of the look.
+    /// Returns all events after a revision, oldest first, and the revision of the look.
     fn events(&self, after: Rev, call: &Call<'_>) -> Result<(Vec<Item>, Rev), Error> {
         let sight = self.all(&self.space.audits(), call)?;
         let mut items: Vec<(Rev, u32, Item)> = Vec::new();
@@ -58,7 +58,7 @@ impl<E: Engine> Shared<E> {
         Ok((items.into_iter().map(|(_, _, item)| item).collect(), sight.at))
     }
 
-    /// Tells of something that changed no lock.
+    /// Logs something that changed no lock.
     pub(super) fn tell(&self, op: Op, events: &[Event], call: &Call<'_>) -> Vec<Warning> {
         let op = if op.0 == 0 { self.random().unwrap_or(1) } else { op.0 };
         let put =

@@ -1,4 +1,4 @@
-//! Rulings that change something, as one change.
+//! Carries out rulings that change something, as one change.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl<E: Engine> Shared<E> {
             });
         }
         if ruled.is_empty() {
-            // The caller is inside of all of them.
+            // The caller is already inside of all of them.
             self.end_wait(request);
             return Ok(Tried::Answered(answers(judged, commits, &Made::NOTHING)));
         }
@@ -74,7 +74,7 @@ impl<E: Engine> Shared<E> {
         drop(ruled);
         let made = self.make(&plan, op, call).inspect_err(|error| {
             if error.kind() == ErrorKind::OutcomeUnknown {
-                // A hold that was there before may have this lease now.
+                // A hold that existed before may have this lease now.
                 lease.id = None;
             }
         });
@@ -97,7 +97,7 @@ impl<E: Engine> Shared<E> {
                     self.end_wait(request);
                 }
                 if !asks.iter().any(Ask::takes) {
-                    // A sweep takes long, and the lease of a grant runs already.
+                    // A sweep takes long, and the lease of a grant is already running.
                     self.keep_up(at, call);
                 }
                 let present = asks.iter().map(Ask::is_present).collect();
@@ -107,10 +107,10 @@ impl<E: Engine> Shared<E> {
     }
 }
 
-/// What is known of a change that was made.
+/// Facts about a change that was made.
 struct Made {
     lasts: Option<Lasts>,
-    /// Which asks are of a guard.
+    /// For each ask: whether it is a guard's.
     present: Vec<bool>,
 }
 
@@ -118,7 +118,7 @@ impl Made {
     const NOTHING: Self = Self { lasts: None, present: Vec::new() };
 }
 
-/// How long the guard's holds last that were granted under `term`.
+/// Returns how long the guard's holds last that were granted under `term`.
 fn lasts<E: Engine>(
     request: &Request<'_>,
     commits: &[Option<Box<Commit>>],
@@ -129,7 +129,7 @@ fn lasts<E: Engine>(
     if let Some(lasts) = term.and_then(|term| session.lasts_under(term)) {
         return Some(lasts);
     }
-    // Another server is in charge than the one that renewed last: a renewal tells.
+    // The server in charge isn't the one that renewed last: a renewal tells.
     let key = |(ask, commit): (&Ask<'_>, &Option<Box<Commit>>)| {
         let hold = commit.as_ref().filter(|_| ask.is_present())?.next.as_deref()?;
         let key = HoldKey { lock_id: hold.lock_id.clone(), token: hold.token, pulse: hold.pulse };

@@ -1,8 +1,9 @@
-//! What a remote store of records must be able to do: keys with revisions, and sessions. Blocking; it
-//! knows nothing of locks.
+//! Requirements for a remote store of records: keys with revisions, and sessions. Blocking; it
+//! knows nothing about locks.
 //!
 //! An engine answers exactly, or says that it doesn't know ([`Trouble::Unknown`]). Everything that
-//! makes locks of it, above all what becomes of a request without an answer, is [`super::SwapStore`].
+//! makes locks of it, above all the handling of requests without an answer, is in
+//! [`super::SwapStore`].
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use crate::store::{Call, Subscription};
 use lokt_sys::error::Error;
 use lokt_sys::wakeup::Wakeup;
 
-/// Why a request has no answer.
+/// Reason why a request has no answer.
 #[derive(Debug)]
 pub enum Trouble {
-    /// It did not happen. A session that doesn't exist is told by the kind
+    /// It did not happen. If a session doesn't exist, the kind of the error is
     /// [`Missing`](lokt_sys::error::ErrorKind::Missing).
     Refused(Error),
     /// It may have happened, or may still happen.
@@ -25,14 +26,14 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// The error.
+    /// Returns the error.
     pub fn error(&self) -> &Error {
         match self {
             Self::Refused(error) | Self::Unknown(error) | Self::Away(error) => error,
         }
     }
 
-    /// The error.
+    /// Returns the error.
     pub fn into_error(self) -> Error {
         match self {
             Self::Refused(error) | Self::Unknown(error) | Self::Away(error) => error,
@@ -40,7 +41,7 @@ impl Trouble {
     }
 }
 
-/// What an engine says about itself.
+/// An engine's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Card {
@@ -53,7 +54,7 @@ pub struct Card {
 }
 
 impl Card {
-    /// An engine of this cluster and version.
+    /// Returns the description of an engine of this cluster and version.
     pub fn new(cluster: impl Into<String>, version: impl Into<String>, ttl_min: Duration) -> Self {
         Self { cluster: cluster.into(), version: version.into(), ttl_min }
     }
@@ -61,32 +62,34 @@ impl Card {
 
 /// A remote key-value store.
 pub trait Engine: Send + Sync + 'static {
-    /// What it is.
+    /// Returns its description.
     fn card(&self, call: &Call<'_>) -> Result<Card, Trouble>;
 
-    /// Shows all spans at one revision, which is not older than any answer given before the request.
+    /// Shows all spans at one revision, which is not older than any answer given before the
+    /// request.
     fn look(&self, spans: &[Span], call: &Call<'_>) -> Result<Sight, Trouble>;
 
-    /// Shows the first keys of `span` behind `after`, at the revision `at` if that is given; that is then
-    /// the revision of the sight. A page without a key is behind the last one. An `at` that is kept no
-    /// more is refused.
+    /// Shows the first keys of `span` behind `after`, at the revision `at` if that is given; that
+    /// is then the revision of the sight. A page without a key is behind the last one. An `at` that
+    /// is no longer kept is refused.
     fn page(&self, span: &Span, after: Option<&Key>, at: Option<Rev>, call: &Call<'_>) -> Result<Sight, Trouble>;
 
-    /// Makes a change in one step, or shows what it asked to be shown.
+    /// Makes a change atomically, or shows what it asked to be shown.
     fn make(&self, change: &Change, call: &Call<'_>) -> Result<Made, Trouble>;
 
-    /// Opens a session. May be repeated: a session with this id lasts on and isn't prolonged, so its
-    /// time counts from the first of these requests.
+    /// Opens a session. May be repeated: an existing session with this id continues and isn't
+    /// extended, so its time counts from the first of these requests.
     fn open(&self, id: SessionId, ttl: Duration, call: &Call<'_>) -> Result<Lasts, Trouble>;
 
-    /// Renews a session; `None`: there is none. Proves nothing until a look or a change after it has the
-    /// same term.
+    /// Renews a session; `None`: it doesn't exist. Proves nothing until a look or a change after it
+    /// has the same term.
     fn renew(&self, id: SessionId, call: &Call<'_>) -> Result<Option<Lasts>, Trouble>;
 
     /// Ends a session and its keys.
     fn close(&self, id: SessionId, call: &Call<'_>) -> Result<(), Trouble>;
 
-    /// Rings `wakeup` when a key of `spans` changes after the revision `after`: a hint, never a promise.
+    /// Rings `wakeup` when a key of `spans` changes after the revision `after`: a hint, never a
+    /// promise.
     fn watch(&self, spans: &[Span], after: Rev, wakeup: &Wakeup) -> Result<Subscription, Trouble>;
 
     /// Looks and opens a session. An engine that can send both at once overrides this.

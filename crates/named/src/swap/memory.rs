@@ -1,8 +1,8 @@
 //! An engine in memory, for tests and models: exact, and on request as unreliable as a network.
 //!
-//! Its sessions end by the clock of its machine, or when a test says so. A request can be lost, its
-//! answer can be lost, it can be applied later ([`MemEngine::deliver`]), or twice. A call whose time is
-//! over, or that is stopped, sends nothing.
+//! Its sessions expire by the clock of its machine, or when a test says so. A request can be lost,
+//! its answer can be lost, it can be applied later ([`MemEngine::deliver`]), or twice. A call whose
+//! time is up, or that is stopped, sends nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use lokt_sys::machine::Machine;
 use lokt_sys::threads::{Mutex, MutexGuard, locked};
 use lokt_sys::wakeup::{WakeHandle, Wakeup};
 
-/// Keys in one page.
+/// Maximum number of keys in one page.
 const PAGE_KEYS: usize = 100;
 
-/// What happens to a request.
+/// Fate of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It is never applied, and not answered.
@@ -35,7 +35,7 @@ pub enum Fault {
     Echoed,
 }
 
-/// Which requests a fault is for.
+/// The kind of request that a fault is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
     /// Changes.
@@ -70,7 +70,7 @@ struct State {
     /// TTL and end of each session, in milliseconds of the boot clock.
     sessions: BTreeMap<SessionId, (u64, u64)>,
     under_way: Vec<Sent>,
-    /// What happens to the requests of a kind: after this many that are spared.
+    /// Faults for the requests of a kind, each after this many that are spared.
     faults: Vec<(Of, usize, Fault)>,
     watchers: Vec<Watcher>,
     is_away: bool,
@@ -90,12 +90,12 @@ pub struct MemEngine {
 }
 
 impl MemEngine {
-    /// An empty engine whose sessions end by the boot clock of `machine`.
+    /// Returns an empty engine whose sessions expire by the boot clock of `machine`.
     pub fn new(machine: Arc<dyn Machine>) -> Self {
         Self { state: Arc::default(), machine }
     }
 
-    /// The engine after the sessions that are over have ended.
+    /// Returns the state of the engine, after ending expired sessions.
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = locked(&self.state);
         let now_ms = self.machine.now().boottime_ms;
@@ -108,13 +108,13 @@ impl MemEngine {
         state
     }
 
-    /// Lets the next request of this kind go wrong, after `spared` others of its kind.
+    /// Makes the next request of this kind go wrong, after `spared` others of its kind.
     pub fn fail(&self, of: Of, spared: usize, fault: Fault) {
         locked(&self.state).faults.push((of, spared, fault));
     }
 
-    /// Applies every request that is under way, in the order in which they were sent, and says how many
-    /// of them changed something.
+    /// Applies every request that is under way, in the order in which they were sent. Returns how
+    /// many of them changed something.
     pub fn deliver(&self) -> usize {
         let mut state = self.state();
         let now_ms = self.machine.now().boottime_ms;
@@ -129,24 +129,24 @@ impl MemEngine {
         count
     }
 
-    /// Ends a session that is not over, as a server may.
+    /// Ends a session that has not expired, as a server may.
     pub fn end_session(&self, id: SessionId) {
         let mut state = self.state();
         state.end(id);
         state.ring();
     }
 
-    /// The sessions that exist.
+    /// Returns the sessions that exist.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.state().sessions.keys().copied().collect()
     }
 
-    /// How long a session lasts, if it exists.
+    /// Returns the TTL of a session in milliseconds, if it exists.
     pub fn ttl_ms(&self, id: SessionId) -> Option<u64> {
         self.state().sessions.get(&id).map(|(ttl_ms, _)| *ttl_ms)
     }
 
-    /// The term of the server in charge.
+    /// Returns the term of the server in charge.
     pub fn term(&self) -> Term {
         self.state().keys.term()
     }
@@ -156,22 +156,22 @@ impl MemEngine {
         self.state().is_away = is_away;
     }
 
-    /// Lets another server take charge.
+    /// Makes another server take charge.
     pub fn elect(&self) {
         self.state().keys.elect();
     }
 
-    /// The present revision.
+    /// Returns the current revision.
     pub fn revision(&self) -> Rev {
         self.state().keys.at()
     }
 
-    /// The item of one key.
+    /// Returns the item of one key.
     pub fn item(&self, key: &Key) -> Option<Item> {
         self.state().keys.item(key)
     }
 
-    /// Sends a request, which may go wrong. `None`: it isn't answered.
+    /// Sends a request, which may go wrong. Returns `None` if it isn't answered.
     fn send(&self, sent: &Sent, call: &Call<'_>) -> Result<Option<Result<Made, NoSession>>, Trouble> {
         let mut state = self.reached(call)?;
         let now_ms = self.machine.now().boottime_ms;
@@ -199,7 +199,7 @@ impl MemEngine {
         Ok(answer)
     }
 
-    /// The engine, if a request of this call is sent at all.
+    /// Returns the state of the engine, if a request of this call is sent at all.
     fn reached(&self, call: &Call<'_>) -> Result<MutexGuard<'_, State>, Trouble> {
         let away = |message: &str| Err(Trouble::Away(Error::new(ErrorKind::Busy, message)));
         if call.left(&self.machine.now()).is_some_and(|left| left.is_zero()) {
@@ -231,7 +231,8 @@ impl State {
         match sent {
             Sent::Make(change) => return self.keys.apply(change),
             Sent::Open(id, ttl_ms) => {
-                // As on etcd, a late copy opens a session that has ended, and doesn't prolong one that lasts.
+                // As on etcd, a late copy opens a session that has ended, and doesn't extend one
+                // that exists.
                 self.keys.open(*id);
                 self.sessions.entry(*id).or_insert((*ttl_ms, now_ms.saturating_add(*ttl_ms)));
             }
@@ -245,7 +246,7 @@ impl State {
         self.keys.end(id);
     }
 
-    /// Rings for every watcher that sees something else than before.
+    /// Rings for every watcher that sees something different from before.
     fn ring(&mut self) {
         let Self { keys, watchers, .. } = self;
         for watcher in watchers {

@@ -2,10 +2,10 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`engine`](Engine) | what an engine must be able to do |
+//! | [`engine`](Engine) | the requirements for an engine |
 //! | [`memory`](MemEngine) | an engine in memory, with requests that go wrong |
-//! | `shown` | a look, as the view that a judge gets |
-//! | `transact` | look, have it judged, and do what follows |
+//! | `shown` | a look, converted into the view that a judge gets |
+//! | `transact` | look, judge, and do what follows |
 //! | `commit` | rulings that change something, as one change |
 //! | `attempt` | sending a change until its outcome is known |
 //! | `queue` | tickets, and waiters that are passed over |
@@ -13,20 +13,20 @@
 //! | `store` | the methods of [`Store`](crate::store::Store) |
 //! | `scan` | many names, a page at a time |
 //! | `audit` | the audit log, read and followed |
-//! | `upkeep` | making a space, sweeping free names, checking what is kept |
+//! | `upkeep` | creating a space, sweeping free names, checking what is stored |
 //!
-//! Keys, pins and writes are [`lokt_core::swap`]; the judge is [`crate::judge`]. What is here sends
-//! requests, and finds out what became of those that weren't answered.
+//! Keys, pins and writes are in [`lokt_core::swap`]; the judge is [`crate::judge`]. This module
+//! sends requests, and finds out the outcome of those that weren't answered.
 //!
 //! **Additions** are settled: a change without an answer is voided before anything else is tried,
-//! reported or given up. **Removals** are repeated until what they name is gone. What can't be settled
-//! within the time of the call is an error of kind
+//! reported or given up. **Removals** are repeated until what they name is gone. If a change can't
+//! be settled within the time of the call, that is an error of kind
 //! [`OutcomeUnknown`](lokt_sys::error::ErrorKind::OutcomeUnknown), which is never tried again.
 //!
 //! # Limitations
 //!
-//! - A refusal isn't told to the audit log; the last one of each owner is kept apart, at most one in
-//!   ten seconds. The caller waits for that.
+//! - A refusal isn't written to the audit log; the last one of each owner is kept apart, at most
+//!   one in ten seconds. The caller waits for that.
 //! - The audit log isn't pruned.
 //! - Following the audit log reads all of it whenever something was added.
 
@@ -64,14 +64,14 @@ use lokt_sys::error::Error;
 use lokt_sys::machine::Machine;
 use lokt_sys::threads::Mutex;
 
-/// How long a call without a deadline of its own may take.
+/// Maximum time of a call without a deadline of its own.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a session that isn't needed any more is tried to be closed. It ends by itself.
+/// Maximum time to try closing a session that isn't needed any more. It expires automatically.
 const CLOSE: Duration = Duration::from_secs(1);
-/// How long the session of a request lasts that names no TTL.
+/// TTL of the session of a request that names none.
 const SESSION_TTL: Duration = Duration::from_secs(15);
 
-/// What locks on an engine promise.
+/// Guarantees of locks on an engine.
 const CONTRACT: Contract = Contract {
     policy: POLICY,
     expiry: Expiry::Server,
@@ -93,37 +93,37 @@ impl<E> Clone for SwapStore<E> {
     }
 }
 
-/// What a store and the sessions of its requests have in common.
+/// State that a store and the sessions of its requests have in common.
 struct Shared<E> {
     engine: E,
     space: Space,
-    /// Where it is, for messages.
+    /// Its location, for messages.
     location: PathBuf,
     machine: Arc<dyn Machine>,
-    /// This process, by which it knows holders on its own machine.
+    /// This process, used to recognize holders on its own machine.
     me: Identity,
-    /// The requests of this process that wait.
+    /// The waiting requests of this process.
     waiting: Mutex<Vec<Waiting>>,
     /// Waiters for which this process has found a name free.
     offers: Mutex<BTreeMap<LockName, Offer>>,
-    /// When the last refusal of each name was kept.
+    /// Time at which the last refusal of each name was kept.
     denials: Mutex<BTreeMap<LockName, u64>>,
 }
 
 impl<E: Engine> SwapStore<E> {
-    /// The locks of the space `name` of an engine at `location`.
+    /// Returns the locks of the space `name` of an engine at `location`.
     pub fn new(engine: E, name: &LockName, location: PathBuf, machine: Arc<dyn Machine>, me: Identity) -> Self {
         let (waiting, offers, denials) = (Mutex::default(), Mutex::default(), Mutex::default());
         let space = Space::new(name);
         Self { shared: Arc::new(Shared { engine, space, location, machine, me, waiting, offers, denials }) }
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.shared.engine
     }
 
-    /// The space.
+    /// Returns the space.
     pub fn space(&self) -> &Space {
         &self.shared.space
     }
@@ -134,7 +134,7 @@ impl<E: Engine> Shared<E> {
         self.machine.now()
     }
 
-    /// `call` with a deadline.
+    /// Returns `call` with a deadline.
     fn limited<'c>(&self, call: &Call<'c>) -> Call<'c> {
         let now = self.now();
         Call::within(call.limit(TIMEOUT, &now), &now).stopped_by(call.stop())
@@ -144,7 +144,7 @@ impl<E: Engine> Shared<E> {
         self.machine.random().map_err(|source| Error::io("get random bits for", &self.location, source))
     }
 
-    /// An id for a session: 63 random bits, positive. Negative ones have confused engines.
+    /// Returns an id for a session: 63 random bits, positive. Negative ones have confused engines.
     fn session_id(&self) -> Result<SessionId, Error> {
         let bits = u64::try_from(self.random()? >> 65).unwrap_or(u64::MAX);
         Ok(SessionId(bits.max(1)))

@@ -1,9 +1,9 @@
-//! Waiting: tickets in the queues of all names of a request, under one place, and waiters that are
-//! passed over.
+//! Waiting: tickets in the queues of all names of a request, under one position, and waiters that
+//! are passed over.
 //!
-//! A waiter sleeps on the ticket before its own, or on what the first one waits for. Only the first two
-//! read the whole name once a second. A waiter that leaves a free name alone loses its ticket; it puts
-//! it again, under its old place, when it looks again.
+//! A waiter sleeps on the ticket ahead of its own; the first one sleeps on what it waits for. Only
+//! the first two read the whole name once a second. A waiter that leaves a free name alone loses
+//! its ticket; it creates the ticket again, under its old position, when it checks again.
 
 use std::sync::{Arc, Weak};
 
@@ -27,12 +27,12 @@ use lokt_sys::error::Error;
 use lokt_sys::threads::locked;
 use lokt_sys::wakeup::Wakeup;
 
-/// The member of a ticket that lists the names of a request for several.
+/// Member of a ticket that lists the names of a request for several.
 const NAMES: &str = "names";
-/// Waiters with fewer than this many before them read the whole name.
+/// Waiters with fewer than this many ahead of them read the whole name.
 const READERS: usize = 2;
 
-/// A request of this process that waits: its place, and its presence.
+/// A waiting request of this process: its position, and its presence.
 pub(super) type Waiting = (u64, Weak<dyn Presence>);
 
 /// A waiter for which all its names were found free.
@@ -42,12 +42,12 @@ pub(super) struct Offer {
     since: Rev,
     /// The versions of all names that it waits for.
     cells: Vec<Rev>,
-    /// When, by the monotonic clock of this machine.
+    /// Time of the offer, by the monotonic clock of this machine.
     at_ms: u64,
 }
 
 impl<E: Engine> Shared<E> {
-    /// Puts the tickets of a request, where it has none.
+    /// Creates the tickets of a request, where it has none.
     pub(super) fn queue(
         self: &Arc<Self>,
         request: &mut Request<'_>,
@@ -65,7 +65,7 @@ impl<E: Engine> Shared<E> {
                 return Ok(Tried::Again(None));
             }
         }
-        // The caller doesn't wait for what it is inside of already.
+        // The caller doesn't wait for what it is already inside of.
         let is_awaited = |name: &NameView| {
             judged
                 .names
@@ -77,7 +77,7 @@ impl<E: Engine> Shared<E> {
         let awaited = Sighted { names, ..judged.sighted.clone() };
         let waiter = self.waiter(request.me, request.asks);
         match queue(&self.space, &awaited, place, session.id, &waiter) {
-            // It waits in all of them already.
+            // It already waits in all of them.
             Err(lokt_core::swap::Refusal::Nothing) => {}
             Err(refusal) => return Err(refused(&refusal)),
             Ok(plan) => match self.make(&plan, Op(request.op.0), call)? {
@@ -138,8 +138,8 @@ impl<E: Engine> Shared<E> {
         waiter
     }
 
-    /// Removes the first ticket of a free name, if its waiter could have had all its names for too long by
-    /// the clock of this machine. True: it was removed.
+    /// Removes the first ticket of a free name, if its waiter could have had all its names for too
+    /// long by the clock of this machine. Returns true if it was removed.
     fn pass_over(&self, sighted: &Sighted, name: &NameView, mine: SessionId, call: &Call<'_>) -> Result<bool, Error> {
         let Some(head) = name.line.first().filter(|head| head.session != mine) else {
             locked(&self.offers).remove(&name.name);
@@ -168,8 +168,8 @@ impl<E: Engine> Shared<E> {
         Ok(matches!(self.make(&plan, Op(0), call)?, Outcome::Made(..)))
     }
 
-    /// The versions of all names of this first waiter, if its request could be granted. One for several
-    /// names may wait for another.
+    /// Returns the versions of all names of this first waiter, if its request could be granted. A
+    /// request for several names may wait for another one.
     fn fits(&self, name: &NameView, head: &Ticket, call: &Call<'_>) -> Result<Option<Vec<Rev>>, Error> {
         let names = head.waiter.as_ref().and_then(|waiter| waiter.extra.get(NAMES));
         let Some(names) = names.and_then(|names| names.as_array()) else { return Ok(Some(vec![name.cell_since])) };
@@ -185,7 +185,8 @@ impl<E: Engine> Shared<E> {
         Ok(sighted.names.iter().map(cell).collect())
     }
 
-    /// Should a waiter look again although nothing woke it? Its session is kept meanwhile.
+    /// Reports whether a waiter should check again although nothing woke it. Also keeps its session
+    /// alive.
     pub(super) fn stirs(&self, name: &LockName, queued: &Queued, call: &Call<'_>) -> bool {
         let is_here = |(place, presence): &Waiting| (*place == queued.place.0).then(|| presence.upgrade()).flatten();
         let waiting: Vec<_> = locked(&self.waiting).iter().filter_map(is_here).collect();
@@ -228,7 +229,8 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Has the engine wake a waiter. `None`: what it would wait for has happened.
+    /// Asks the engine to wake a waiter. Returns `None` if what it would wait for has already
+    /// happened.
     pub(super) fn subscribe(&self, name: &LockName, on: WakeOn, wakeup: &Wakeup) -> Option<Subscription> {
         let all = self.space.name(name);
         let span = match on {
@@ -250,14 +252,14 @@ impl<E: Engine> Shared<E> {
         (!is_gone).then_some(subscription)
     }
 
-    /// The request waits no more, and its presence goes on with its holds.
+    /// Ends the wait of a request whose presence continues with its holds.
     pub(super) fn forget_wait(&self, request: &Request<'_>) {
         if let Some(presence) = &request.presence {
             locked(&self.waiting).retain(|(_, other)| !is_of(other, presence));
         }
     }
 
-    /// The request waits no more, and holds nothing with its presence: its tickets end with it.
+    /// Ends the wait of a request that holds nothing with its presence: its tickets end with it.
     pub(super) fn end_wait(&self, request: &mut Request<'_>) {
         self.forget_wait(request);
         if request.asks.iter().any(Ask::takes) {

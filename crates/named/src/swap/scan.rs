@@ -13,8 +13,8 @@ use crate::store::{Call, Scan};
 use lokt_sys::error::Error;
 
 impl<E: Engine> Shared<E> {
-    /// All keys of a span, in their order. The engine may forget an old revision meanwhile; then they
-    /// are read anew.
+    /// Returns all keys of a span, in their order. If the engine forgets an old revision in the
+    /// meantime, they are read again.
     pub(super) fn all(&self, span: &Span, call: &Call<'_>) -> Result<Sight, Error> {
         let mut pace = Pace::default();
         loop {
@@ -41,7 +41,7 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// The names of which something of this kind is kept, in order.
+    /// Returns the names for which something of this kind is stored, in order.
     pub(super) fn pages(&self, of: Scan, call: &Call<'_>) -> Result<Sighted, Error> {
         let mut sight = self.all(&self.space.names(), call)?;
         let is_of = |place: &NamePlace| match of {

@@ -1,9 +1,9 @@
-//! The presence of a request: one session for its tickets and its process parts, whatever the number
-//! of its names.
+//! The presence of a request: one session for its tickets and its process parts, whatever the
+//! number of its names.
 //!
-//! A session lasts at least until its TTL after the clock *before* its renewal was sent: the server
-//! counts from when it worked on it, which is later. A renewal counts for a hold only if a look after
-//! it shows the life key that the hold was granted with, under the same server
+//! A session lasts at least its TTL, counted from the clock *before* its renewal was sent: the
+//! server counts from when it worked on it, which is later. A renewal counts for a hold only if a
+//! look after it shows the life key that the hold was granted with, under the same server
 //! ([`lokt_core::swap::keep`]).
 
 use std::any::Any;
@@ -22,7 +22,7 @@ use crate::store::{Call, Depth, Kept, Lasts, Presence};
 use lokt_sys::error::{Error, ErrorKind};
 use lokt_sys::threads::{Mutex, locked};
 
-/// The session of a request. Dropped, it is closed.
+/// The session of a request. It is closed when it is dropped.
 pub(super) struct Session<E: Engine> {
     store: Arc<Shared<E>>,
     pub(super) id: SessionId,
@@ -31,32 +31,33 @@ pub(super) struct Session<E: Engine> {
 }
 
 impl<E: Engine> Session<E> {
-    /// A session that was opened by a request sent at `sent`.
+    /// Returns a session that was opened by a request sent at `sent`.
     pub(super) fn new(store: &Arc<Shared<E>>, id: SessionId, ttl: Duration, sent: Moment, granted: Granted) -> Self {
         let known = Mutex::new(Known::proven(lasts(sent, granted), granted.term));
         Self { store: Arc::clone(store), id, ttl, known }
     }
 
-    /// The session of a request, which this store has made.
+    /// Returns the session of a request, which this store has created.
     pub(super) fn of(presence: Option<&Arc<dyn Presence>>) -> Option<&Self> {
         let presence: &dyn Any = &**presence?;
         presence.downcast_ref()
     }
 
-    /// How long a hold lasts that was granted under `term`. `None`: only a renewal can tell.
+    /// Returns how long a hold lasts that was granted under `term`. `None`: only a renewal can
+    /// tell.
     pub(super) fn lasts_under(&self, term: Term) -> Option<Lasts> {
         let mut known = locked(&self.known);
         *known = known.used(Some(term));
         known.counts_under(term).then_some(known.lasts())
     }
 
-    /// How long it lasts by what is proven.
+    /// Returns how long it lasts by what is proven.
     pub(super) fn lasts_proven(&self) -> Lasts {
         locked(&self.known).lasts()
     }
 
-    /// Renews the session of a waiter, if a third of its time is over. One that is gone is opened again:
-    /// the waiter keeps its place. True: it was gone.
+    /// Renews the session of a waiter, if a third of its time has passed. If it is gone, opens it
+    /// again: the waiter keeps its position. Returns true if it was gone.
     pub(super) fn keep_waiting(&self, call: &Call<'_>) -> Result<bool, Trouble> {
         let now = self.store.now();
         let renewed = locked(&self.known).last_renewed();
@@ -74,8 +75,8 @@ impl<E: Engine> Session<E> {
         }
     }
 
-    /// Opens the session again, under its id. `sent`: the clock before the first of these requests, which
-    /// may have opened it.
+    /// Opens the session again, under its id. `sent`: the time before the first of these requests,
+    /// which may have opened it.
     pub(super) fn open_again(&self, sent: Moment, call: &Call<'_>) -> Result<(), Trouble> {
         let granted = self.store.engine.open(self.id, self.ttl, call)?;
         *locked(&self.known) = Known::proven(lasts(sent, granted), granted.term);
@@ -87,7 +88,7 @@ impl<E: Engine> Session<E> {
         Held { life, born: key.pulse.map_or(Rev::NEVER, |pulse| Rev(pulse.number)) }
     }
 
-    /// The present holder of a name that was lost.
+    /// Returns the current holder of a name that was lost.
     fn successor(&self, name: &LockName, call: &Call<'_>) -> Option<Box<Holder>> {
         let view = self.store.view(name, Depth::HOLDER, None, call).ok()?;
         view.slot.into_holder().filter(|holder| holder.lives())
@@ -126,7 +127,7 @@ impl<E: Engine> Presence for Session<E> {
 impl<E: Engine> Drop for Session<E> {
     fn drop(&mut self) {
         let call = Call::within(CLOSE, &self.store.now());
-        // Best effort: it ends by itself.
+        // Best effort: it expires automatically.
         let _ = self.store.engine.close(self.id, &call);
     }
 }

@@ -1,4 +1,4 @@
-//! A look at a name, as the view that a judge gets.
+//! Converts a look at a name into the view that a judge gets.
 
 use lokt_core::decide::{Freeze, Slot as Found};
 use lokt_core::denial::Holder;
@@ -13,7 +13,7 @@ use lokt_core::time::Moment;
 use super::{Engine, Shared};
 use crate::store::{Frozen, Slot, Target, View, Waiter, WakeOn};
 
-/// What a look is about.
+/// Returns the kind of record that a look is about.
 pub(super) fn kept(target: Target) -> Kept {
     match target {
         Target::Lock => Kept::Lock,
@@ -22,8 +22,8 @@ pub(super) fn kept(target: Target) -> Kept {
 }
 
 impl<E: Engine> Shared<E> {
-    /// What is known about the process of a hold. One that isn't found may run on another machine, or
-    /// be killed at this moment by what watches it: it counts as long as its session does.
+    /// Returns what is known about the process of a hold. One that isn't found may run on another
+    /// machine, or be killed at this moment by its watcher: it counts as long as its session does.
     pub(super) fn liveness(&self, name: &NameView, target: Target) -> Liveness {
         let judged = name.judged(kept(target), Liveness::Unknown);
         let is_here = |hold: &Hold| {

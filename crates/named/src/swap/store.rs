@@ -20,7 +20,7 @@ use lokt_sys::error::Error;
 use lokt_sys::wakeup::Wakeup;
 
 impl<E: Engine> Shared<E> {
-    /// One look at a name.
+    /// Returns a view of one name.
     pub(super) fn view(
         &self,
         name: &LockName,
@@ -72,7 +72,8 @@ impl<E: Engine> Store for SwapStore<E> {
     fn leave(&self, request: &mut Request<'_>, told: Option<&mut Told<'_>>, call: &Call<'_>) {
         let shared = &self.shared;
         shared.forget_wait(request);
-        // Its tickets end with its session, and a hold that may have been stored lives no longer.
+        // Its tickets end with its session, and a hold that may have been stored is no longer
+        // alive.
         request.presence = None;
         if let (Some(told), Some(ask)) = (told, request.asks.first()) {
             shared.note_denial(ask.name, &told(&shared.now()), &shared.limited(call));
@@ -87,7 +88,7 @@ impl<E: Engine> Store for SwapStore<E> {
         call: &Call<'_>,
     ) -> Result<Done, Error> {
         let (shared, ask) = (&self.shared, &request.asks[0]);
-        // Each request has its own time: what is done between the checks may take long.
+        // Each request has its own time limit: the action between the checks may take long.
         let mut check = || -> Result<_, Error> {
             let view = shared.view(ask.name, ask.depth(), None, &shared.limited(call))?;
             let view = view.readable(ask.name, ask.target)?;
@@ -97,7 +98,7 @@ impl<E: Engine> Store for SwapStore<E> {
         let (mut view, mut why, mut events) = check()?;
         if why.is_none() {
             act()?;
-            // What was done may have come too late: the caller is told.
+            // The action may have come too late: the caller is notified.
             let unsure = "it was done; whether the token was still current can't be said";
             (view, why, events) = check().map_err(|error| error.hint(unsure))?;
         }

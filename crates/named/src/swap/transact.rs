@@ -1,5 +1,5 @@
-//! The one way anything changes: look, have it judged, plan, make, settle; again if another caller was
-//! faster.
+//! The only way to change anything: look, have it judged, plan, make, settle; again if another
+//! caller was faster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,22 +17,23 @@ use super::{CLOSE, Engine, SESSION_TTL, Shared};
 use crate::store::{Answers, Ask, Call, Done, Judge, Op, Place, Presence, Request, Ruling, Stayed, Unity, View};
 use lokt_sys::error::{Error, ErrorKind};
 
-/// What one look came to.
+/// Result of one look.
 pub(super) enum Tried {
     /// The request is answered.
     Answered(Answers),
-    /// Another caller was faster; with what was seen then, if anything.
+    /// Another caller was faster; with what was read then, if anything.
     Again(Option<Sight>),
 }
 
-/// The session of owner parts and freezes with a TTL. Nobody renews it; without a grant it is closed.
+/// The session of owner parts and freezes with a TTL. It is never renewed; without a grant it is
+/// closed.
 pub(super) struct Lease<'s, E: Engine> {
     store: &'s Shared<E>,
     pub(super) id: Option<SessionId>,
 }
 
 impl<E: Engine> Lease<'_, E> {
-    /// Opens the session for one try. That of an earlier try, which came to nothing, has lost time by now.
+    /// Opens the session for one try. That of an earlier try, which failed, has lost time by now.
     pub(super) fn open(&mut self, ttl: Duration, call: &Call<'_>) -> Result<(), Error> {
         self.close();
         let id = self.store.session_id()?;
@@ -42,7 +43,7 @@ impl<E: Engine> Lease<'_, E> {
 
     fn close(&mut self) {
         if let Some(id) = self.id.take() {
-            // Best effort: it ends by itself.
+            // Best effort: it expires automatically.
             let _ = self.store.engine.close(id, &Call::within(CLOSE, &self.store.now()));
         }
     }
@@ -54,7 +55,7 @@ impl<E: Engine> Drop for Lease<'_, E> {
     }
 }
 
-/// What was judged of a request.
+/// The data on which a request was judged.
 pub(super) struct Judged<'v> {
     pub(super) sighted: &'v Sighted,
     /// The names of the asks.
@@ -63,7 +64,7 @@ pub(super) struct Judged<'v> {
 }
 
 impl<E: Engine> Shared<E> {
-    /// Carries a request out. See [`crate::store::Store::transact`].
+    /// Carries out a request. See [`crate::store::Store::transact`].
     pub(super) fn carry_out(
         self: &Arc<Self>,
         request: &mut Request<'_>,
@@ -76,7 +77,7 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Carries every ask out by itself, until one fails. One look is for several of them.
+    /// Carries out every ask on its own, until one fails. One look serves several of them.
     fn each(self: &Arc<Self>, request: &Request<'_>, judge: &mut Judge<'_>, call: &Call<'_>) -> Answers {
         let mut answers = Answers::new();
         for number in (0..request.asks.len()).step_by(NAMES_MAX) {
@@ -88,7 +89,7 @@ impl<E: Engine> Shared<E> {
         answers
     }
 
-    /// Carries a few asks out, from this one on.
+    /// Carries out a few asks, from this one on.
     fn some(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -106,7 +107,7 @@ impl<E: Engine> Shared<E> {
         let sight = self.see(&keys::spans(&self.space, names.iter().copied()), call)?;
         let sighted = self.read(names.iter().copied(), &sight)?;
         for (number, ask) in (first..).zip(asks) {
-            // The events of one look are told apart by their request.
+            // The events of one look are distinguished by their request.
             let op = Op(request.op.0.wrapping_add(u128::try_from(number).unwrap_or(0)));
             let mut one = Request::of(request.me, op, std::slice::from_ref(ask));
             let mut judge = |_: usize, view: &View| judge(number, view);
@@ -125,7 +126,7 @@ impl<E: Engine> Shared<E> {
         Ok(())
     }
 
-    /// Carries all asks out in one change, or none.
+    /// Carries out all asks in one change, or none.
     fn together(
         self: &Arc<Self>,
         request: &mut Request<'_>,
@@ -162,7 +163,8 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// The first look of a try. A guard's session is opened beside it; that of a waiter is kept.
+    /// Takes the first look of a try. A guard's session is opened beside it; that of a waiter is
+    /// kept alive.
     fn first_look(
         self: &Arc<Self>,
         request: &mut Request<'_>,
@@ -200,7 +202,8 @@ impl<E: Engine> Shared<E> {
         Ok(())
     }
 
-    /// Reads a look. A space that doesn't exist is an error: a typing error makes no second world.
+    /// Reads a look. A space that doesn't exist is an error: a typing error must not create a
+    /// second space.
     pub(super) fn read<'n>(
         &self,
         names: impl IntoIterator<Item = &'n LockName>,
@@ -262,7 +265,7 @@ impl<E: Engine> Shared<E> {
     }
 }
 
-/// The lease that an intent asks for, if nobody renews it.
+/// Returns the TTL that an intent asks for, in seconds, if no process renews it.
 fn unkept_sec(intent: &Intent) -> Option<u64> {
     let ttl_sec = match intent {
         Intent::Lock(terms) | Intent::TakeOver(terms) | Intent::Freeze(terms) => terms.ttl_sec,
@@ -273,12 +276,12 @@ fn unkept_sec(intent: &Intent) -> Option<u64> {
     ttl_sec.filter(|ttl_sec| *ttl_sec > 0)
 }
 
-/// How long the session of owner parts lasts. A TTL is a minimum.
+/// Returns how long the session of owner parts lasts. A TTL is a minimum.
 pub(super) fn lease_ttl(asks: &[Ask<'_>]) -> Option<Duration> {
     asks.iter().filter_map(|ask| unkept_sec(&ask.intent)).max().map(Duration::from_secs)
 }
 
-/// How long the session of a request lasts.
+/// Returns how long the session of a request lasts.
 fn session_ttl(asks: &[Ask<'_>]) -> Duration {
     let ttl_sec = |ask: &Ask<'_>| match &ask.intent {
         Intent::Guard(terms, holder) if holder.has_pulse => terms.ttl_sec,
@@ -288,7 +291,7 @@ fn session_ttl(asks: &[Ask<'_>]) -> Duration {
     longest.map_or(SESSION_TTL, Duration::from_secs)
 }
 
-/// Why no change could be planned.
+/// Returns the reason why no change could be planned.
 pub(super) fn refused(refusal: &Refusal) -> Error {
     let unusable = |message: &str| Error::new(ErrorKind::Unusable, message);
     match refusal {

@@ -1,4 +1,4 @@
-//! Making a space, sweeping the cells of free names, and checking what is kept.
+//! Creates a space, sweeps the cells of free names, and checks what is stored.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -64,7 +64,7 @@ impl From<Finding> for checkup::Finding {
 }
 
 impl<E: Engine> SwapStore<E> {
-    /// Makes the space. False: it exists already.
+    /// Creates the space. Returns false if it already exists.
     pub fn create_space(&self, id: &str, call: &Call<'_>) -> Result<bool, Error> {
         let shared = self.shared();
         let call = &shared.limited(call);
@@ -74,7 +74,7 @@ impl<E: Engine> SwapStore<E> {
             writes: vec![Write::Put(meta.clone(), Meta::new(id).encode(), None)],
             look: vec![Span::One(meta)],
         };
-        // A copy of it that was made is found by the next one.
+        // If a copy of it was made, the next one finds that.
         let made = shared.patiently(call, |call| shared.engine.make(&change, call))?;
         let is_ours = |made: &Made| match made {
             Made::Done { .. } => true,
@@ -86,12 +86,12 @@ impl<E: Engine> SwapStore<E> {
         Ok(is_ours(&made))
     }
 
-    /// Deletes the cells of free names; gives their number.
+    /// Deletes the cells of free names. Returns their number.
     pub fn sweep(&self, call: &Call<'_>) -> Result<usize, Error> {
         self.shared().sweep(&self.shared().limited(call))
     }
 
-    /// Checks what is kept, and sweeps if `repair` says so.
+    /// Checks what is stored, and sweeps if `repair` says so.
     pub fn findings(&self, repair: bool, call: &Call<'_>) -> Result<Vec<Finding>, Error> {
         let shared = self.shared();
         let call = &shared.limited(call);
@@ -168,10 +168,10 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// What is done once in a while after a change that was made at `at`.
+    /// Does the occasional work after a change that was made at `at`.
     pub(super) fn keep_up(&self, at: Rev, call: &Call<'_>) {
         if at.0.is_multiple_of(SWEEP_EVERY) {
-            // Best effort: the next one comes.
+            // Best effort: another sweep will follow.
             let _ = self.sweep(call);
         }
     }

@@ -1,4 +1,4 @@
-//! What is asked of a lease, and what is answered.
+//! Requests about a lease, and the answers to them.
 
 use lokt_core::decide::Cause;
 use lokt_core::denial::{Denial, Holder};
@@ -9,26 +9,26 @@ use lokt_core::lease::record::Record;
 use lokt_core::time::Moment;
 use lokt_sys::warnings::Warning;
 
-/// How a lease is asked for.
+/// The terms of a request for a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseTerms {
-    /// Its numbers.
+    /// Durations and limits of the lease.
     pub policy: LeasePolicy,
-    /// What for.
+    /// The caller's reason.
     pub purpose: Option<String>,
-    /// Which leases will do.
+    /// The leases that are acceptable.
     pub taking: Taking,
-    /// The process that it hangs on; without one it hangs on the session.
+    /// The process that the lease is bound to; without one, it is bound to the session.
     pub bearer: Option<Bearer>,
 }
 
-/// Which leases will do.
+/// The leases that are acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Taking {
-    /// A free one, or one that is over.
+    /// A free lease, or one that has ended.
     #[default]
     FreeOrOver,
-    /// Only one that is over.
+    /// Only one that has ended.
     Over,
 }
 
@@ -42,98 +42,99 @@ pub struct Bearer {
 /// The answer to an `acquire` or `steal`.
 #[derive(Debug)]
 pub enum Leasing {
-    /// It is ours.
+    /// The lease is ours.
     Granted(Box<Lease>),
-    /// It is not.
+    /// The lease was refused.
     Denied(Box<LeaseRefusal>),
-    /// It is not, because the wait was interrupted.
+    /// The lease was not acquired, because the wait was interrupted.
     Interrupted,
 }
 
-/// A lease of ours.
+/// A lease that the caller holds.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    /// As it is on disk.
+    /// The record on disk.
     pub record: Record,
     /// Its token.
     pub token: Fence,
-    /// From when on it lasts, by all clocks: before it was written.
+    /// Start of the lease by all clocks: read before it was written.
     pub began: Moment,
-    /// The lease that it took the place of, and how it was known to be over.
+    /// The lease that it replaced, and the evidence that this one had ended.
     pub stolen: Option<(Option<Record>, Evidence)>,
 }
 
-/// How a lease stands.
+/// State of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseState {
     /// It is free.
     Free,
     /// It is held.
     Held,
-    /// It is past its end; others must wait a little longer.
+    /// It has expired, but others must wait a little longer.
     ExpiredGrace,
-    /// It is over, and not taken yet.
+    /// It has ended and has not been acquired again yet.
     Expired,
-    /// Another program's lock file is there, and counts.
+    /// Another program's lock file is there and counts as a lease.
     Foreign,
-    /// What is there can't be read; it counts until it has been the same for long enough.
+    /// The lease is unreadable; it counts until it has been unchanged for long enough.
     Corrupt,
-    /// The worktree is everybody's.
+    /// The worktree is shared: there is no lease.
     Shared,
 }
 
-/// Why something was refused.
+/// Why a request was refused.
 #[derive(Debug)]
 pub struct LeaseRefusal {
-    /// The answer of the decision.
+    /// The result of the decision.
     pub denial: Denial,
-    /// How the lease stands.
+    /// State of the lease.
     pub state: LeaseState,
     /// The holder's record.
     pub record: Option<Record>,
     /// When to ask again, if nothing is heard of the holder.
     pub retry_after_ms: Option<u64>,
-    /// The measured skew of the holder's clock, if it is beyond what is allowed and nothing better is known.
+    /// The measured skew of the holder's clock, if it exceeds the limit and nothing better is
+    /// known.
     pub skew_ms: Option<i64>,
-    /// What is allowed.
+    /// The limit for the skew.
     pub skew_max_ms: u64,
-    /// What the judgement goes by.
+    /// Evidence for the decision.
     pub evidence: Option<Evidence>,
-    /// Why what is there can't be read, if that is what stands in the way.
+    /// Why the lease is unreadable, if that is the reason for the refusal.
     pub unreadable: Option<String>,
 }
 
 /// The answer to a `renew`.
 #[derive(Debug)]
 pub enum Keeping {
-    /// It goes on.
+    /// The lease was renewed.
     Renewed(Box<Lease>),
-    /// It doesn't.
+    /// The renewal was refused.
     Denied(Box<LeaseRefusal>),
 }
 
 /// The answer to a `release` or `break`.
 #[derive(Debug)]
 pub enum Releasing {
-    /// It ended.
+    /// The lease ended.
     Released(Released),
-    /// It didn't.
+    /// The request was refused.
     Denied(Box<LeaseRefusal>),
 }
 
-/// What ended.
+/// A lease that ended.
 #[derive(Debug)]
 pub struct Released {
-    /// The lease, if it could be read.
+    /// The lease, if it was readable.
     pub record: Option<Box<Record>>,
-    /// How.
+    /// The cause of its end.
     pub cause: Cause,
 }
 
 /// The answer to a question about a token.
 #[derive(Debug)]
 pub enum TokenCheck {
-    /// It is the one of this living lease.
+    /// It is the token of this live lease.
     Current(Box<Record>),
     /// It is not.
     Denied(Box<LeaseRefusal>),
@@ -142,42 +143,42 @@ pub enum TokenCheck {
 /// The answer to a `publish`.
 #[derive(Debug)]
 pub enum Publishing {
-    /// The file is in its place.
+    /// The file was published.
     Published {
-        /// How long it is.
+        /// Its length in bytes.
         bytes: u64,
         /// The lease under which it was published.
         record: Box<Record>,
     },
-    /// The token is no good any more; nothing is to be seen of it.
+    /// The token is not valid any more; nothing was published.
     Denied(Box<LeaseRefusal>),
 }
 
 /// The status of a lease.
 #[derive(Debug)]
 pub struct LeaseStatus {
-    /// In one word.
+    /// State of the lease.
     pub state: LeaseState,
     /// The record of the holder, or of the last one.
     pub record: Option<Record>,
-    /// The same, as a holder of any lock.
+    /// The holder, in the form used for any lock.
     pub holder: Option<Holder>,
-    /// It is that of the session that asked.
+    /// Whether the session that asked holds it.
     pub mine: bool,
-    /// It counts.
+    /// Whether it is live.
     pub lives: bool,
-    /// What the judgement goes by.
+    /// Evidence for the decision.
     pub evidence: Option<Evidence>,
-    /// When others may have it, if nothing is heard of it.
+    /// When others may acquire it, if nothing is heard of the holder.
     pub retry_after_ms: Option<u64>,
-    /// The highest token that was ever given here.
+    /// The highest token that was ever issued here.
     pub last_token: Option<u64>,
-    /// What is odd about it.
+    /// Anomalies.
     pub warnings: Vec<Warning>,
 }
 
 impl LeaseState {
-    /// As in JSON.
+    /// Returns the name used in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -192,7 +193,7 @@ impl LeaseState {
 }
 
 impl LeaseRefusal {
-    /// The stable code of the JSON.
+    /// Returns the stable code used in JSON.
     pub fn code(&self) -> &'static str {
         match &self.denial {
             Denial::Held(_) | Denial::Corrupt { .. } if self.skew_ms.is_some() => "E_CLOCK_SKEW_EXCEEDED",

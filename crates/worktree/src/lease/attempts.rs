@@ -12,11 +12,11 @@ const ATTEMPTS_MAX: usize = 10_000;
 /// One decision about a lease: for which caller, and when it waits for other processes.
 pub(crate) struct Turn<'t> {
     pub(crate) caller: Caller<'t>,
-    /// What earlier decisions have seen.
+    /// Sightings of earlier decisions.
     pub(crate) sight: &'t mut Sight,
     /// The advisory mutex, if the caller has it.
     pub(crate) gate: Option<Box<dyn Unlock>>,
-    /// How long to wait for the mutex after a conflict, in milliseconds. `None`: it isn't taken.
+    /// Maximum wait for the mutex after a conflict, in milliseconds. `None`: it isn't acquired.
     pub(crate) gate_after_conflict_ms: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The birth of a chain: where nothing is, or nothing is left.
+//! Creation of a chain, where none exists or nothing is left of it.
 //!
 //! Its numbers begin above every one that was ever allowed, in a block that no other chain has. So
 //! a process that was suspended in an earlier life of the chain can't add a link to this one. The
@@ -36,7 +36,7 @@ impl Chain<'_> {
         }
     }
 
-    /// The directory of the chain, there for good.
+    /// Creates the directory of the chain, durably.
     fn make_dir(&self) -> Result<(), Error> {
         let dir = self.dir();
         match self.repo.disk.make_dir(&dir) {

@@ -20,7 +20,7 @@ use super::view::Due;
 use lokt_sys::disk::{Content, Entry, Stamp};
 use lokt_sys::error::{At as _, Error, ErrorKind};
 
-/// Maximum number of reads while other processes prune: they can't prune for ever.
+/// Maximum number of reads while other processes prune: they can't prune indefinitely.
 const READS_MAX: usize = 200;
 
 /// Maximum distance of a foreign link above the ceiling: no chain will ever get there.
@@ -29,10 +29,10 @@ const FAR: u64 = 1 << 32;
 /// The directory with all chains.
 pub(crate) const LOCKS: &str = "locks";
 
-/// What the names in the directory say.
+/// The links that the directory lists.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// Highest first.
+    /// Numbers, highest first.
     pub(crate) slots: Vec<u64>,
 }
 
@@ -43,43 +43,44 @@ pub(crate) struct Damaged {
     pub(crate) why: String,
 }
 
-/// A chain, as read.
+/// A chain as it was read.
 #[derive(Debug)]
 pub(crate) struct Links {
-    /// The clocks, read before the directory was.
+    /// The clocks, read before the directory.
     pub(crate) now: Moment,
     pub(crate) base: Base,
-    /// What the clock of a file server showed, likewise.
+    /// The clock of a file server, also read before the directory.
     pub(crate) served: Option<Timestamp>,
-    /// The last link that can be read; `None` if there is none yet.
+    /// The last readable link; `None` if there is none yet.
     pub(crate) last: Option<Slot>,
     /// Its file.
     pub(crate) stamp: Option<Stamp>,
-    /// The last link, if it can't be.
+    /// The last link, if it is unreadable.
     pub(crate) damaged: Option<Damaged>,
-    /// The token of the last grant that was noted outside of the chain, if it isn't one of this chain's.
+    /// The token of the last grant that was noted outside of the chain, if it belongs to another
+    /// chain.
     pub(crate) elsewhere: u64,
-    /// The highest link of another chain above the last one of this, if one is there; or 0.
+    /// The highest link of another chain above the last one of this chain; 0 if there is none.
     pub(crate) stranger: u64,
-    /// How many links there are.
+    /// Number of links.
     pub(crate) count: usize,
 }
 
-/// What there is to read.
+/// The result of reading a chain.
 pub(crate) enum Reading {
-    /// Nothing yet, or no more.
+    /// There is no chain yet, or no longer.
     Unborn,
     Born(Box<Links>),
 }
 
 impl Links {
-    /// The number that the next link gets.
+    /// Returns the number of the next link.
     pub(crate) fn next(&self) -> u64 {
         let next = self.last.as_ref().map_or(self.base.first, |last| last.next);
         self.damaged.as_ref().map_or(next, |damaged| next.max(damaged.number + 1))
     }
 
-    /// The last number of the block that this chain may use.
+    /// Returns the last number of the block that this chain may use.
     pub(crate) fn ceiling(&self) -> u64 {
         self.last.as_ref().map_or(self.base.block, |last| last.ceiling)
     }
@@ -88,28 +89,28 @@ impl Links {
         self.last.as_ref().map_or(self.base.acquire_seq, |last| last.acquire_seq)
     }
 
-    /// What is known of snapshots.
+    /// Returns the state of snapshots.
     pub(crate) fn state(&self) -> State {
         self.last.as_ref().map(|last| last.state.clone()).unwrap_or_default()
     }
 
-    /// The lease, live or not.
+    /// Returns the lease, live or not.
     pub(crate) fn record(&self) -> Option<&Record> {
         self.last.as_ref().filter(|_| self.damaged.is_none())?.record.as_deref()
     }
 
-    /// What the view should be.
+    /// Returns the tag that the view should have.
     pub(crate) fn tag(&self) -> Option<Tag> {
         self.record()?;
         self.last.as_ref().map(|last| Tag { chain: last.chain.clone(), number: last.number })
     }
 
-    /// What the views should show.
+    /// Returns what the views should show.
     pub(crate) fn due(&self) -> Option<Due<'_>> {
         Some(Due { tag: self.tag()?, record: self.record()? })
     }
 
-    /// The chain with one link more, as far as that needn't be read again.
+    /// Returns the chain with one more link, as far as that is known without reading it again.
     pub(crate) fn with(&self, added: Added) -> Self {
         Self {
             now: self.now,
@@ -125,7 +126,7 @@ impl Links {
     }
 }
 
-/// The chain of a worktree: its files, and what they say.
+/// The chain of a worktree: its files and their contents.
 #[derive(Clone, Copy)]
 pub(crate) struct Chain<'w> {
     pub(super) repo: &'w Repository,
@@ -137,12 +138,12 @@ impl Chain<'_> {
         Fences { repo: self.repo, name: self.name }
     }
 
-    /// A path in `.jvs`: the directory of the chain.
+    /// Returns the directory of the chain, as a path in `.jvs`.
     pub(crate) fn dir(&self) -> String {
         format!("locks/{}.lock.d", self.name)
     }
 
-    /// A path in `.jvs`: a file of the chain.
+    /// Returns a file of the chain, as a path in `.jvs`.
     pub(crate) fn file(&self, file: &File) -> String {
         format!("{}/{}", self.dir(), file.name())
     }
@@ -150,7 +151,7 @@ impl Chain<'_> {
     pub(crate) fn list(&self) -> Result<Listing, Error> {
         let mut listing = Listing::default();
         let dir = self.dir();
-        // Not one that was moved aside.
+        // Not a directory that was moved aside.
         self.repo.disk.refresh(LOCKS);
         let listed = self.repo.disk.each_name(&dir, &mut |name| match File::parse(name) {
             File::Slot(number) => listing.slots.push(number),
@@ -161,7 +162,7 @@ impl Chain<'_> {
         Ok(listing)
     }
 
-    /// The birth of the chain; `None` if there was none.
+    /// Returns the first file of the chain; `None` if there is none.
     pub(crate) fn read_base(&self) -> Result<Option<Base>, Error> {
         let path = self.file(&File::Base);
         let Some(content) = self.read_file(&path)? else { return Ok(None) };
@@ -172,7 +173,8 @@ impl Chain<'_> {
         })
     }
 
-    /// Reads the chain. The clocks are read first: whatever was there before `now` is seen.
+    /// Reads the chain. The clocks are read first: everything that was there before `now` is
+    /// included.
     pub(crate) fn read(&self) -> Result<Reading, Error> {
         for _ in 0..READS_MAX {
             let now = self.repo.machine.now();
@@ -194,7 +196,7 @@ impl Chain<'_> {
             }
             let is_near = |number: &u64| *number < links.ceiling().saturating_add(FAR);
             links.stranger = strangers.iter().copied().filter(is_near).max().unwrap_or(0);
-            // Where one of them is, no link of ours can be added.
+            // No link of ours can be added under the number of one of them.
             while strangers.contains(&links.next()) {
                 let why = "it is a link of another chain, in the place of the next one".into();
                 links.damaged = Some(Damaged { number: links.next(), why });
@@ -205,14 +207,15 @@ impl Chain<'_> {
         Err(Error::new(ErrorKind::Busy, message))
     }
 
-    /// Gives the numbers above the last link that have links of other chains. `None`: something that was listed is gone, so the listing is old.
+    /// Returns the numbers above the last link that are used by links of other chains. `None`: a
+    /// listed link has vanished, so the listing is outdated.
     fn read_links(&self, links: &mut Links, listing: &Listing) -> Result<Option<Vec<u64>>, Error> {
         let mut strangers = Vec::new();
         for &number in listing.slots.iter().take_while(|number| **number >= links.base.first) {
             let content = match self.read_file(&self.file(&File::Slot(number))) {
                 Ok(Some(content)) => Ok(content),
                 Ok(None) => return Ok(None),
-                // Whatever has a link's name has its number.
+                // Any file with a link's name uses up its number.
                 Err(error) if error.kind() == ErrorKind::NotARecord => Err(error.to_string()),
                 Err(error) => return Err(error),
             };

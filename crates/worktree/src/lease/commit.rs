@@ -26,32 +26,32 @@ use super::view::Due;
 use lokt_sys::disk::{Stamp, Unlock};
 use lokt_sys::error::{At as _, Error, ErrorKind};
 
-/// Links are written once.
+/// Mode of a link: it is written once.
 const SLOT_MODE: u32 = 0o444;
 /// Maximum wait for the advisory mutex. After it a process proceeds without: the mutex only saves
 /// work.
 const COURTESY: Duration = Duration::from_millis(250);
 
-/// What a link is to say.
+/// Content of a new link.
 pub(crate) struct NewLink {
     pub(crate) kind: Kind,
     /// The lease after it.
     pub(crate) record: Option<Record>,
-    /// What happened.
+    /// The event.
     pub(crate) deed: AuditEntry,
 }
 
-/// What a link changes about snapshots.
+/// A link's change to the snapshot state.
 pub(crate) enum SnapshotChange {
     None,
-    /// One is there, and the worktree is at it.
+    /// A snapshot is published, and the worktree is at it.
     Publish(Published),
-    /// One is to come back, and the worktree is at it.
+    /// A snapshot is to be restored, and the worktree is at it.
     Restore(Restore),
 }
 
 impl SnapshotChange {
-    /// What is known of snapshots after it, and what it published.
+    /// Returns the snapshot state after the change, and the snapshot that it published.
     fn after(self, mut state: State) -> (State, Option<Published>) {
         match self {
             Self::None => (state, None),
@@ -69,7 +69,7 @@ impl SnapshotChange {
     }
 }
 
-/// What is so after a link.
+/// The state after a link.
 struct After {
     next: u64,
     ceiling: u64,
@@ -78,7 +78,7 @@ struct After {
 }
 
 impl After {
-    /// The numbers go on above `below`, and nothing else changes.
+    /// Continues the numbers above `below`; nothing else changes.
     fn jump(links: &Links, below: u64) -> Self {
         Self { next: below + 1, ceiling: below + BLOCK, state: links.state(), snapshot: None }
     }
@@ -92,14 +92,14 @@ pub(crate) struct Added {
 }
 
 impl Added {
-    /// What the views should show.
+    /// Returns what the views should show.
     pub(crate) fn due(&self) -> Option<Due<'_>> {
         let record = self.slot.record.as_deref()?;
         Some(Due { tag: Tag { chain: self.slot.chain.clone(), number: self.slot.number }, record })
     }
 }
 
-/// What happened, for the audit log.
+/// An event, for the audit log.
 pub(crate) struct AuditEntry {
     pub(crate) operation: &'static str,
     pub(crate) at: Moment,
@@ -114,7 +114,7 @@ impl AuditEntry {
         Self { operation, at, token: None, session_id: None, reason: None, details: Map::new() }
     }
 
-    /// Done to, or under, this lease.
+    /// Marks it as done to, or under, this lease.
     #[must_use]
     pub(crate) fn about(mut self, record: &Record) -> Self {
         self.token = record.token.map(Fence::get);
@@ -135,9 +135,10 @@ pub(crate) struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// One after the other, as far as that can be had.
+    /// Acquires the advisory mutex, if it is free in time, so that writers work one after the
+    /// other.
     pub(crate) fn gate(&self, lease_ms: u64) -> Option<Box<dyn Unlock>> {
-        // Several of them must fit into a lease.
+        // Several waits must fit into a lease.
         let courtesy = COURTESY.min(Duration::from_millis(lease_ms / 8));
         self.worktree.repo.disk.lock_dir(&self.worktree.chain().dir(), courtesy).ok()
     }
@@ -148,7 +149,7 @@ impl Writer<'_> {
         self.add_change(links, step, SnapshotChange::None)
     }
 
-    /// The same, for what changes something about snapshots.
+    /// Like `add`, for a link that changes something about snapshots.
     pub(crate) fn add_change(
         &self,
         links: &Links,
@@ -168,7 +169,8 @@ impl Writer<'_> {
         self.link(links, step, After { next, ceiling, state, snapshot })
     }
 
-    /// Lets the numbers go on above `used`, and above every one that was ever allowed. The lease stays as it is.
+    /// Continues the numbers above `used`, and above every one that was ever allowed. The lease is
+    /// unchanged.
     pub(crate) fn skip_to(&self, links: &Links, used: u64) -> Result<(), Error> {
         let below = self.worktree.fences().reserve(used.max(links.stranger).max(links.ceiling()).max(links.next()))?;
         let deed = AuditEntry::new("rebase", self.worktree.repo.machine.now());
@@ -177,20 +179,21 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Supersedes an unreadable link; after that the lease is free. False: another process was
-    /// faster.
+    /// Supersedes an unreadable link; after that the lease is free. Returns false if another
+    /// process was faster.
     pub(crate) fn supersede_damaged(&self, links: &Links, damaged: &Damaged, deed: AuditEntry) -> Result<bool, Error> {
         let below = self.worktree.fences().reserve(links.stranger.max(links.ceiling()).max(links.next()))?;
         let deed = deed.with("damaged", damaged.why.as_str()).with("damaged_slot", damaged.number);
         let step = NewLink { kind: Kind::Rebase, record: None, deed: deed.with("next", below + 1) };
         let mut after = After::jump(links, below);
-        // It may have published something; what has its receipt tells.
+        // It may have published a snapshot; a receipt would tell.
         after.state.head = Head::Unknown;
         Ok(self.link(links, step, after)?.is_some())
     }
 
-    /// May the next number be used for nothing but a jump? It is the last one of its block; or the chain is newly born, but by somebody
-    /// who had been stopped, while others got blocks above.
+    /// Reports whether the next number may only be used to skip ahead. Either it is the last one of
+    /// its block; or the chain is new, but was created by a process that had been suspended while
+    /// others reserved blocks above.
     fn needs_skip(&self, links: &Links) -> Result<bool, Error> {
         let is_last = links.next() >= links.ceiling();
         // A chain of an earlier life, put back from a copy: its numbers were used since.
@@ -212,7 +215,7 @@ impl Writer<'_> {
             number,
             kind: step.kind,
             record: step.record.map(Box::new),
-            // One that was counted too far by somebody else still leaves a link that can be read.
+            // If another program counted too far, the link stays readable.
             acquire_seq: (links.acquire_seq() + grants).min(Fence::LIMIT - 1),
             next: after.next,
             ceiling: after.ceiling,
@@ -233,7 +236,8 @@ impl Writer<'_> {
         let file = disk.unnamed(&bytes, SLOT_MODE).at("write", &self.worktree.repo.path, &path)?;
         file.sync().at("sync", &self.worktree.repo.path, &path)?;
         if let Err(error) = file.link(&path) {
-            // An answer of a file server can get lost, and the second one says that it is there already.
+            // The answer of a file server can get lost, and the repeated request fails because the
+            // file exists already.
             let is_ours = match (file.stamp(), disk.stamp(&path)) {
                 (Ok(ours), Ok(Some(there))) => (ours.dev, ours.ino) == (there.dev, there.ino),
                 _ => false,
@@ -245,11 +249,12 @@ impl Writer<'_> {
                 return Err(cant_link(error, self.worktree, &path));
             }
         }
-        // Left there: what is in a hole is no longer the last, and is pruned; and we may be wrong, if we were that slow.
+        // The file is left there: a link in a gap is no longer the last, and is pruned. And we may
+        // be wrong, if we were that slow.
         if !self.still_follows(links)? && !self.has_counted(&slot)? {
             return Ok(None);
         }
-        // A grant's is synced together with its view.
+        // A grant is synced together with its view.
         if slot.kind != Kind::Grant {
             self.worktree.chain().sync()?;
         }
@@ -257,8 +262,9 @@ impl Writer<'_> {
         Ok(Some(Added { slot, stamp }))
     }
 
-    /// Is what was read still there, now that a link was added after it? Otherwise the chain went on without us, was pruned, and the number
-    /// was free only for that; or it was deleted.
+    /// Reports whether the link that was read is still there, after another was added to it. If
+    /// not, the chain continued without us and was pruned, and the number was free only because of
+    /// that; or the chain was deleted.
     fn still_follows(&self, links: &Links) -> Result<bool, Error> {
         if !self.worktree.chain().has_id(&links.base.chain)? {
             return Ok(false);
@@ -267,18 +273,18 @@ impl Writer<'_> {
         Ok(match (&links.last, links.stamp) {
             (Some(last), Some(read)) => {
                 let there = stamp(&self.worktree.chain().file(&File::Slot(last.number)))?;
-                // Numbers of inodes are given again.
+                // Inode numbers are reused.
                 there.is_some_and(|there| there == read)
             }
-            // Above what was damaged nothing was removed.
+            // Nothing above a damaged link was removed.
             _ => links.damaged.is_some() || stamp(&self.worktree.chain().pruned_mark(&links.base.chain))?.is_none(),
         })
     }
 
-    /// Did this link take effect, even though it, and its predecessor, may have been pruned since?
-    /// Pruning writes every link to the audit log first. Asked only where the log is the whole
-    /// answer: a lease that was granted or renewed that long ago is lost, and a publication shows
-    /// by itself.
+    /// Reports whether this link took effect, even though it, and its predecessor, may have been
+    /// pruned since. Pruning writes every link to the audit log first. Checked only if the log is
+    /// the whole answer: a lease that was granted or renewed that long ago is lost, and a
+    /// publication is visible anyway.
     fn has_counted(&self, slot: &Slot) -> Result<bool, Error> {
         let is_asked = matches!(slot.kind, Kind::Release | Kind::Restore | Kind::Rebase);
         let mark = self.worktree.chain().pruned_mark(&slot.chain);
@@ -290,7 +296,7 @@ impl Writer<'_> {
         if !is_asked || !is_pruned()? {
             return Ok(false);
         }
-        // A deleted link doesn't count: the chain must have gone on after it.
+        // A deleted link doesn't count: the chain must have continued after it.
         let went_on = match self.worktree.chain().read()? {
             Reading::Born(links) => {
                 links.last.is_some_and(|last| last.chain == slot.chain && last.number > slot.number)
@@ -311,7 +317,7 @@ impl Writer<'_> {
         {
             return Ok(true);
         }
-        // What was put up for it isn't right any more.
+        // The views that were published for it are wrong by now.
         self.worktree.views().settle()?;
         Ok(false)
     }
@@ -324,8 +330,8 @@ impl Writer<'_> {
         })
     }
 
-    /// The same before a lease is granted. A rename or removal announces itself, then checks the
-    /// lease: so one of the two processes sees the other.
+    /// Like `still_exists`, before a lease is granted. A rename or removal announces itself, then
+    /// checks the lease: so one of the two processes sees the other.
     pub(crate) fn still_stays(&self) -> Result<(), Error> {
         let config = self.still_exists()?;
         // A process that completes an interrupted change knows where the worktree goes.
@@ -352,12 +358,12 @@ impl Chain<'_> {
         }
     }
 
-    /// Is the chain still that one?
+    /// Reports whether the chain still has this id.
     fn has_id(&self, chain: &str) -> Result<bool, Error> {
         Ok(self.read_base()?.is_some_and(|base| base.chain == chain))
     }
 
-    /// Is this still the last link?
+    /// Reports whether this is still the last link.
     pub(crate) fn is_last(&self, slot: &Slot) -> Result<bool, Error> {
         let path = self.file(&File::Slot(slot.next));
         Ok(self.repo.disk.stamp(&path).at("look at", &self.repo.path, &path)?.is_none())
@@ -365,7 +371,7 @@ impl Chain<'_> {
 }
 
 impl LeaseLog<'_> {
-    /// An event of ours.
+    /// Creates an event of this process.
     pub(crate) fn event(&self, event_id: String, deed: AuditEntry) -> Event {
         Event {
             event_id,
@@ -380,7 +386,7 @@ impl LeaseLog<'_> {
         }
     }
 
-    /// Who we are, in a record.
+    /// Returns this process's identity as text, for a record.
     pub(crate) fn holder_id(&self) -> String {
         let me = &self.repo.me;
         HolderId { host: me.host.clone(), user: me.owner.clone(), pid: me.pid, start: me.pid_start }.text()

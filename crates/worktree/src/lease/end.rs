@@ -1,4 +1,4 @@
-//! The end of a lease: given back, or broken.
+//! The end of a lease: released or broken.
 
 use super::attempts::Turn;
 use super::commit::Writer;
@@ -27,13 +27,13 @@ pub(crate) struct Ender<'w> {
 }
 
 impl Ender<'_> {
-    /// Gives the chain, too, as a release left it.
+    /// Ends the lease. Also returns the chain as a release left it.
     pub(crate) fn end(
         &self,
         session: Option<&Session>,
         reason: Option<&str>,
     ) -> Result<(Releasing, Option<Links>), Error> {
-        // The holder is alone, as a rule: only after a conflict it waits for others.
+        // The holder is usually alone: it waits for others only after a conflict.
         let caller = session.map_or(Caller::Anybody, Caller::Session);
         let sight = &mut Sight::default();
         let turn = Turn { caller, sight, gate: None, gate_after_conflict_ms: Some(u64::MAX) };
@@ -43,7 +43,7 @@ impl Ender<'_> {
         })
     }
 
-    /// `None`: everything is to be looked at again.
+    /// Decides and ends the lease. `None`: everything must be read again.
     fn end_in(
         &self,
         scene: &LeaseSnapshot,
@@ -86,14 +86,14 @@ impl Ender<'_> {
             self.worktree.views().settle()?;
             return Ok(overtaken.then_some((Releasing::Released(Released { record: None, cause }), None)));
         }
-        // Another tool's numbers count, too, also when its lock is gone.
+        // Another tool's numbers count too, even after its lock has been removed.
         let theirs = foreign.iter().filter_map(|(_, foreign)| foreign.token().and_then(followed)).max().unwrap_or(0);
         if theirs >= links.next() {
             self.worktree.writer().skip_to(links, theirs)?;
             return Ok(None);
         }
-        // Now, while the chain reserves the view for us. If the link isn't added, the view comes
-        // back.
+        // Now, while the chain reserves the view for us. If the link isn't added, the view is
+        // restored.
         for (board, view) in scene.views() {
             if let (View::Ours(_), false) = (view, scene.standing.is_over()) {
                 self.worktree.views().remove_view(board, &links.base.chain, |found| found == view)?;
@@ -116,7 +116,8 @@ impl Ender<'_> {
         Ok(Some((Releasing::Released(released), Some(links.with(added)))))
     }
 
-    /// Moves aside what no decision can be made about: a chain without a readable beginning, a view that is no file. Says what it moved.
+    /// Moves aside whatever makes a decision impossible: a chain without a readable beginning, or a
+    /// view that is not a file. Returns what it moved.
     pub(crate) fn clear_the_way(&self, reason: &str) -> Result<Vec<Warning>, Error> {
         let mut moved = Vec::new();
         let is_no_dir = |error: &Error| matches!(error.io_kind(), Some(io::ErrorKind::NotADirectory));

@@ -1,5 +1,5 @@
-//! The ceiling over the numbers of a chain. It is raised, in blocks, before a number is used, and survives the chain: a chain that is
-//! born again begins above it.
+//! The ceiling over the numbers of a chain. It is raised, in blocks, before a number is used, and
+//! survives the chain: a chain that is born again begins above it.
 //!
 //! A ceiling is a file that is created exclusively and never replaced: a late process can't bring
 //! an old one back.
@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 use lokt_sys::disk::Entry;
 use lokt_sys::error::{At as _, Error, ErrorKind};
 
-/// Numbers in a block: one sync for so many grants.
+/// Numbers in a block: one sync covers that many grants.
 pub(crate) const BLOCK: u64 = 1024;
 /// Another tool's number above this isn't followed: ours would run out.
 const FOLLOWED_MAX: u64 = Fence::LIMIT / 2;
-/// What can be done about a ceiling that is no work of ours.
+/// Hint for a ceiling that lokt can't have created.
 pub(crate) const FAR_HINT: &str = "nobody takes a lease that often: if nobody knows such a token, remove that file";
-/// No descriptor is longer.
+/// Maximum size of a descriptor in bytes.
 const DESCRIPTOR_BYTES_MAX: usize = 1 << 20;
 
-/// A number of another tool, if ours can go on above it.
+/// Returns a number of another tool, if ours can continue above it.
 pub(crate) fn followed(token: u64) -> Option<u64> {
     (token < FOLLOWED_MAX).then_some(token)
 }
@@ -43,18 +43,19 @@ impl Fences<'_> {
         format!("worktrees/{}", self.name)
     }
 
-    /// The highest number that was ever allowed; 0 if none was.
+    /// Returns the highest number that was ever allowed; 0 if none was.
     pub(crate) fn ceiling(&self) -> Result<u64, Error> {
         let mut highest = 0;
         let dir = self.dir();
-        // Not of a worktree that has another name by now.
+        // Not of a worktree that has been renamed since.
         self.repo.disk.refresh(&dir);
         let seen = self.repo.disk.each_name(&dir, &mut |name| highest = highest.max(fence_number(name).unwrap_or(0)));
         seen.at("list", &self.repo.path, &dir)?;
         Ok(highest)
     }
 
-    /// The highest number that is known of an earlier life: of a removed worktree of this name, or from before there was a chain.
+    /// Returns the highest number known from an earlier life: of a removed worktree of this name,
+    /// or from before there was a chain.
     pub(crate) fn former_ceiling(&self) -> Result<u64, Error> {
         let mut highest = self.legacy_fence()?.max(self.described_tokens()?);
         let kept = "worktrees/.fences";
@@ -91,7 +92,8 @@ impl Fences<'_> {
         }
     }
 
-    /// The path of a ceiling that can't have been reached, above `used`, which the chain has.
+    /// Returns the path of a ceiling that can't have been reached, far above `used`, the chain's
+    /// own.
     pub(crate) fn far_fence(&self, used: u64) -> Result<Option<String>, Error> {
         let (own, kept) = (self.dir(), "worktrees/.fences");
         let mut far = None;
@@ -107,10 +109,11 @@ impl Fences<'_> {
         Ok(far)
     }
 
-    /// Notes a grant outside of `locks`, where `before` is noted. A chain that ends before it has
-    /// lost its end. Not synced: a power cut that takes this can't take the chain's.
+    /// Notes a grant outside of `locks`; `before` is what is noted there. A chain that ends before
+    /// the noted grant has lost its end. Not synced: a power cut that loses the note can't lose the
+    /// end of the chain.
     pub(crate) fn note_grant(&self, before: Option<(String, u64)>, slot: &Slot) -> Result<(), Error> {
-        // A late process doesn't bring an older one back.
+        // A late process doesn't bring an older note back.
         if before.is_some_and(|(_, noted)| noted >= slot.number) {
             return Ok(());
         }
@@ -124,14 +127,15 @@ impl Fences<'_> {
         disk.rename(&temp, &path).inspect_err(|_| drop(disk.remove(&temp))).at("write", &self.repo.path, &path)
     }
 
-    /// The chain and the token of the last grant that was noted.
+    /// Returns the chain and the token of the last noted grant.
     pub(crate) fn noted_grant(&self) -> Result<Option<(String, u64)>, Error> {
         let Some(value) = self.read_json(&format!("{}/fence.json", self.dir()))? else { return Ok(None) };
         let chain = value.get("chain").and_then(Value::as_str).map(str::to_owned);
         Ok(chain.zip(value.get("fencing_token").and_then(Value::as_u64).and_then(followed)))
     }
 
-    /// Removes old ceilings. The two highest stay: a listing may miss one that is made at that moment.
+    /// Removes old ceilings. The two highest stay: a listing may miss one that is created at that
+    /// moment.
     fn sweep(&self, ceiling: u64) {
         let dir = self.dir();
         for name in self.repo.disk.list(&dir).unwrap_or_default() {
@@ -141,13 +145,13 @@ impl Fences<'_> {
         }
     }
 
-    /// The token in `fence.json`, which other tools may have written.
+    /// Returns the token in `fence.json`, which other tools may have written.
     fn legacy_fence(&self) -> Result<u64, Error> {
         let path = format!("{}/fence.json", self.dir());
         Ok(self.token_in(&path, None)?.unwrap_or(0))
     }
 
-    /// The highest token in the descriptors of this worktree's snapshots.
+    /// Returns the highest token in the descriptors of this worktree's snapshots.
     fn described_tokens(&self) -> Result<u64, Error> {
         let names = self.repo.disk.list("descriptors").at("list", &self.repo.path, "descriptors")?;
         let mut highest = 0;
@@ -167,7 +171,7 @@ impl Fences<'_> {
         Ok(value.get("fencing_token").and_then(Value::as_u64).and_then(followed))
     }
 
-    /// What other tools may have written, too; nothing if it is no JSON.
+    /// Reads a JSON file that other tools may have written, too; `None` if it is not JSON.
     fn read_json(&self, path: &str) -> Result<Option<Value>, Error> {
         let entry = self.repo.disk.read(path, DESCRIPTOR_BYTES_MAX).at("read", &self.repo.path, path)?;
         let Entry::File(content) = entry else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! More time for a lease.
+//! Renews a lease.
 
 use lokt_core::denial::{Denial, Holder};
 use lokt_core::hold::LockId;
@@ -20,10 +20,11 @@ use super::view::Shown;
 use lokt_sys::error::Error;
 
 impl Worktree {
-    /// `last`: the lease as this process got or renewed it, if it did. Gives the chain, too, as a renewal left it.
+    /// Renews the lease of `session`. `last` is the lease as this process acquired or renewed it,
+    /// if it did. Also returns the chain as the renewal left it.
     pub(crate) fn keep(&self, session: &Session, last: Option<&Lease>) -> Result<(Keeping, Option<Links>), Error> {
         let asker = last.map_or(Caller::Session(session), |last| Caller::Keeper(session, last));
-        // The holder is alone, as a rule: only after a conflict it waits for others.
+        // The holder is usually alone: it waits for others only after a conflict.
         let after = Some(last.map_or(u64::MAX, |last| last.record.policy.lease_ms));
         let sight = &mut Sight::default();
         let turn = Turn { caller: asker, sight, gate: None, gate_after_conflict_ms: after };
@@ -33,7 +34,7 @@ impl Worktree {
         })
     }
 
-    /// `None`: everything is to be looked at again.
+    /// Decides and adds the renewal. `None`: everything must be read again.
     fn prolong(&self, scene: &LeaseSnapshot, session: &Session) -> Result<Option<(Keeping, Option<Links>)>, Error> {
         let links = &scene.links;
         let nonce = scene.record().map(|record| session.nonce(&record.lock_id)).unwrap_or_default();
@@ -44,7 +45,7 @@ impl Worktree {
             (Answer::Deny(denial), _) => return Ok(Some((Keeping::Denied(Box::new(scene.refusal(denial))), None))),
             (other, _) => unreachable!("a lease goes on or doesn't, not {other:?}"),
         };
-        // After the look: a renewal that was seen is never moved back.
+        // Read after the chain: a renewal that was seen never moves backwards.
         let began = self.repo.machine.now();
         let record = old.renewed(&began, &self.me());
         let deed = AuditEntry::new("lock_renew", began).about(&record);
@@ -54,7 +55,7 @@ impl Worktree {
             return Ok(None);
         };
         if let Shown::Foreign = self.views().settle_after(&added)? {
-            // Another tool took it by force.
+            // Another tool acquired it by force.
             self.writer().give_back(&added.slot, "another program's lock file took its place")?;
             return Ok(None);
         }
@@ -74,7 +75,7 @@ impl Worktree {
 }
 
 impl LeaseRefusal {
-    /// A lease of ours that is over.
+    /// Refusal because a lease of ours has ended.
     pub(crate) fn over(record: &Record) -> Self {
         let over = Left::Over(0);
         let hold = record.hold();
@@ -95,7 +96,7 @@ impl LeaseRefusal {
         }
     }
 
-    /// There is no lease at all.
+    /// Refusal because there is no lease at all.
     pub(crate) fn nobody() -> Self {
         Self {
             denial: Denial::Missing,

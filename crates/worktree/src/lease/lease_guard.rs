@@ -1,5 +1,5 @@
-//! Work under the lease of a worktree, which is renewed meanwhile and released afterwards: a command,
-//! which is ended before the lease expires, or a part of this program.
+//! Work under the lease of a worktree, which is renewed during the work and released afterwards: a
+//! command, which is ended before the lease expires, or a part of this program.
 
 use std::fmt;
 use std::io;
@@ -29,42 +29,43 @@ use lokt_sys::signals::SignalQueue;
 use lokt_sys::wait_policy::WaitPolicy;
 use lokt_sys::warnings::WithWarnings;
 
-/// A lease that can't be given back within this time is left to end by itself: without our process it counts as dead.
+/// Maximum time for a release. After that, the lease is left to end automatically: without our
+/// process it counts as dead.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What came of asking for a lease to run a command under.
+/// Result of asking for a lease to run a command under.
 #[derive(Debug)]
 pub enum LeaseGuarding {
-    /// It is ours: run something.
+    /// The lease is ours: run something.
     Granted(Box<LeaseGuard>),
-    /// It is not.
+    /// The lease was refused.
     Denied(Box<LeaseRefusal>),
-    /// It is not, because the wait was interrupted.
+    /// The lease was not acquired, because the wait was interrupted.
     Interrupted,
 }
 
-/// A lease under which a command or a part of this program can run. Dropped, it is released.
+/// A lease under which a command or a part of this program can run. It is released when dropped.
 pub struct LeaseGuard {
     lease: Box<Lease>,
-    /// Gone when it is in the shell's hand.
+    /// `None` once it has been passed to the shell.
     held: Option<Arc<Held>>,
 }
 
-/// A lease of ours.
+/// A lease that this process holds.
 struct Held {
     worktree: Worktree,
     session: Session,
-    /// Which one.
     token: Option<u64>,
     pulse: Presence,
     /// The content of the pulse.
     profile: Pulse,
-    /// As it was granted, or last renewed.
+    /// The lease as granted, or last renewed.
     last: Mutex<Lease>,
 }
 
 impl LeaseGuard {
-    /// Asks for the lease of `worktree` for a session of this process, which hangs on it and on its command.
+    /// Acquires the lease of `worktree` for a session of this process. The lease is bound to the
+    /// process and its command.
     pub fn acquire(
         worktree: &Worktree,
         session: Session,
@@ -111,14 +112,14 @@ impl LeaseGuard {
         Ok(WithWarnings { value, warnings })
     }
 
-    /// The lease.
+    /// Returns the lease.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Runs `command` and gives the lease back when it has ended. An error is one of starting it, unless
-    /// it [had started](lokt_guard::had_started). The command is killed when this process ends, for any
-    /// reason. It runs only after its pid was recorded in the pulse.
+    /// Runs `command` and releases the lease when it has ended. An error is one of starting it,
+    /// unless it [had started](lokt_guard::had_started). The command is killed when this process
+    /// ends, for any reason. It runs only after its pid was recorded in the pulse.
     pub fn run(
         mut self,
         command: &mut Command,
@@ -156,8 +157,8 @@ impl LeaseGuard {
         drive(shell, guard, inbox, tell)
     }
 
-    /// Renews the lease in a thread until the renewer is dropped. A loss is told once, with the new
-    /// holder. Drop the renewer before this guard: no renewal may come after the release.
+    /// Renews the lease in a thread until the renewer is dropped. A loss is reported once, with the
+    /// new holder. Drop the renewer before this guard: no renewal may come after the release.
     pub fn renewer(&self, tell: impl FnOnce(Option<Box<Holder>>) + Send + 'static) -> Renewer {
         let held = self.held();
         let machine = Arc::clone(&held.worktree.repo.machine);
@@ -195,14 +196,15 @@ impl fmt::Debug for LeaseGuard {
     }
 }
 
-/// The rules by which a lease that began at `began_ms` is renewed.
+/// Returns the rules by which a lease that began at `began_ms` is renewed.
 fn guard_of(policy: LeasePolicy, on_lost: OnLost, began_ms: u64, now_ms: u64) -> Guard {
     let config = GuardConfig { ttl_sec: None, on_lost, until_all: false, look_ms: Some(LOOK_MS) };
     let guard = Guard::new(config, &[began_ms], now_ms);
     guard.stopping_ahead(policy.lease_ms, &[began_ms]).renewing_every(interval_ms(policy))
 }
 
-/// Two renewals may fail before a command is told to end, whatever the policy says.
+/// Returns the renewal interval. Two renewals may fail before a command is told to end, whatever
+/// the policy says.
 fn interval_ms(policy: LeasePolicy) -> u64 {
     policy.renew_ms.min(policy.lease_ms / 3).max(1)
 }
@@ -227,7 +229,7 @@ impl Held {
         released
     }
 
-    /// Gives it back.
+    /// Releases it, and returns the outcome.
     fn give_back(&self) -> WithWarnings<Outcome> {
         match self.end() {
             Ok(WithWarnings { value, warnings }) => {
@@ -258,24 +260,24 @@ impl Held {
         self.worktree.log().note(deed);
     }
 
-    /// What a refusal means to the one who had it.
+    /// Returns what a refusal means to the former holder.
     fn refused(&self, refusal: &LeaseRefusal) -> Outcome {
         let holder = refusal.denial.holder();
         let ours = refusal.record.as_ref().is_some_and(|record| self.is_ours(record));
         match &refusal.denial {
-            // It has ended, and nobody has taken it since.
+            // It has ended, and no other session has acquired it since.
             Denial::Over(_) | Denial::Lost(_) if ours => Outcome::Kept { late_ms: Some(0) },
             _ => self.lost(holder, refusal.record.as_ref()),
         }
     }
 
-    /// It is somebody else's, or nobody's.
+    /// Returns the loss: another session holds it, or none does.
     fn lost(&self, holder: Option<&Holder>, record: Option<&Record>) -> Outcome {
         let Some((holder, record)) = holder.zip(record).filter(|(_, record)| !self.is_ours(record)) else {
             return Outcome::Lost(None);
         };
         let mut holder = holder.clone();
-        // To decide by, an owner is a secret; to show, it is whoever that is.
+        // For decisions, an owner is a secret; for display, it is the user.
         holder.hold.owner = HolderId::parse(&record.holder_id).user;
         Outcome::Lost(Some(Box::new(holder)))
     }
@@ -284,8 +286,8 @@ impl Held {
         record.session_id == self.session.id && record.token.map(lokt_core::hold::Fence::get) == self.token
     }
 
-    /// Does something about a lease whose command has ended. `None`: it takes too long, and whoever waits for us needn't wait for a
-    /// disk that hangs.
+    /// Runs a job on a lease whose command has ended. `None`: it takes too long; our caller needn't
+    /// wait for a disk that hangs.
     fn in_time<T: Send + 'static>(self: &Arc<Self>, job: fn(&Self) -> T) -> Option<T> {
         let (send, done) = mpsc::channel();
         let held = Arc::clone(self);

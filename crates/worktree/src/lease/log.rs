@@ -1,4 +1,4 @@
-//! What the chain tells the audit log.
+//! Writes the events of a chain to the audit log.
 
 use super::chain::Chain;
 use crate::repo::Repository;
@@ -36,13 +36,14 @@ impl LeaseLog<'_> {
         Chain { repo: self.repo, name: self.name }
     }
 
-    /// Writes what the log lacks of the links that were read; the log as it is then.
+    /// Writes the events of the links that the log lacks, and returns the end of the log after
+    /// that.
     pub(crate) fn write(&self, links: &Links) -> Anchor {
         self.fill(links, BEFORE_A_LINK).anchor
     }
 
-    /// After changes: writes what the log lacks, and removes links that are old. What can't be written now is written by the next who can:
-    /// links keep their events.
+    /// After changes: writes what the log lacks, and removes old links. What can't be written now
+    /// is written by a later process: links keep their events.
     pub(crate) fn tidy(&self) -> Vec<Warning> {
         match self.chain().read() {
             Ok(Reading::Born(links)) => self.tidy_after(&links, MANY),
@@ -50,7 +51,8 @@ impl LeaseLog<'_> {
         }
     }
 
-    /// The same, where the chain is known that was left by the change. Links are removed when there are `many`.
+    /// Like `tidy`, if the chain is known as the change left it. Links are removed when there are
+    /// `many`.
     pub(crate) fn tidy_after(&self, links: &Links, many: usize) -> Vec<Warning> {
         let warning = self.fill(links, AFTER_A_LINK).warning;
         if warning.is_none() {
@@ -63,7 +65,7 @@ impl LeaseLog<'_> {
         fill(self.repo, links.last.as_ref(), patience, &mut |above| self.links_between(links, above))
     }
 
-    /// The links above a number and below the last, lowest first.
+    /// Returns the links above a number and below the last, lowest first.
     fn links_between(&self, links: &Links, above: u64) -> Result<Vec<Slot>, Error> {
         let last = links.last.as_ref().map_or(0, |last| last.number);
         let numbers = self.chain().list()?.slots.into_iter().rev();
@@ -76,7 +78,7 @@ impl LeaseLog<'_> {
         Ok(between)
     }
 
-    /// Writes what isn't in the chain. Gives warnings.
+    /// Writes an event that isn't in the chain. Returns warnings.
     pub(crate) fn note(&self, deed: AuditEntry) -> Vec<Warning> {
         let event = self.repo.random().map(|nonce| self.event(format!("{}/{nonce:032x}", self.name), deed));
         match event {
@@ -85,7 +87,7 @@ impl LeaseLog<'_> {
         }
     }
 
-    /// Writes that something was refused.
+    /// Writes that a request was refused.
     pub(crate) fn note_denied(
         &self,
         operation: &'static str,
@@ -103,7 +105,7 @@ impl LeaseLog<'_> {
         self.note(deed)
     }
 
-    /// Is everything that was read in the log for good?
+    /// Reports whether everything that was read is in the log durably.
     pub(crate) fn is_synced(&self, links: &Links) -> bool {
         self.fill(links, AFTER_A_LINK).warning.is_none() && audit::sync(self.repo).is_ok()
     }

@@ -1,34 +1,35 @@
 //! The lease of a worktree: one writer, known by a token that never repeats.
 //!
 //! A lease is a chain of links. Each link is a file of its own, created atomically under the next
-//! number, and never changed. It says everything that is known after it. No lock is needed: a process
-//! that adds a link follows exactly what it has read, or learns that another one was faster.
+//! number, and never changed. It says everything that is known after it. No lock is needed: a
+//! process that adds a link follows exactly what it has read, or learns that another one was
+//! faster.
 //!
 //! | file | one idea |
 //! | --- | --- |
-//! | `answers` | what is asked, and what is answered |
+//! | `answers` | requests and answers |
 //! | `chain` | which link is the last, and what it says |
-//! | `birth` | a chain begins |
+//! | `birth` | creating a chain |
 //! | `fences` | the ceiling over its numbers, which outlives it |
-//! | `commit` | a link is added |
+//! | `commit` | adding a link |
 //! | `attempts` | decide and add a link, or read again |
-//! | `settle` | what earlier links left to do |
+//! | `settle` | work that earlier links left unfinished |
 //! | `snapshot_links` | the links that are about snapshots |
-//! | `prune` | old ones go |
+//! | `prune` | removing old links |
 //! | `scene` | the owner of the lease, and its state |
-//! | `sight` | since when something has been as it is |
-//! | `view` | the file that other tools go by |
-//! | `take` | getting it |
+//! | `sight` | how long an object has been unchanged |
+//! | `view` | the file that other tools read |
+//! | `take` | acquiring the lease |
 //! | `waiting` | waiting for it |
-//! | `keep` | more time |
-//! | `end` | its end |
+//! | `keep` | renewing it |
+//! | `end` | releasing or breaking it |
 //! | `staging` | files that are about to be published |
 //! | `publish` | acting under a token |
 //! | `status` | the status, for users |
 //! | `parts` | the types that these are methods of |
-//! | `log` | what the chain tells the audit log |
+//! | `log` | what the chain writes to the audit log |
 //! | `audit` | the audit log of the repository |
-//! | `doctor` | what is wrong, and what can be done about it |
+//! | `doctor` | problems and their repairs |
 
 mod answers;
 mod attempts;
@@ -94,7 +95,7 @@ impl Worktree {
         &self.name
     }
 
-    /// Who may write.
+    /// Returns who may write: one holder, or everyone.
     pub fn isolation(&self) -> Isolation {
         self.config.isolation
     }
@@ -104,7 +105,7 @@ impl Worktree {
         &self.repo
     }
 
-    /// Asks for the lease, once, or with patience until it can be had.
+    /// Acquires the lease: one attempt, or a wait until it is available, as `patience` says.
     pub fn acquire(
         &self,
         session: &Session,
@@ -121,12 +122,13 @@ impl Worktree {
         Ok(WithWarnings { value, warnings })
     }
 
-    /// More time for the lease of `session`.
+    /// Renews the lease of `session`.
     pub fn renew(&self, session: &Session) -> Result<WithWarnings<Keeping>, Error> {
         self.renew_after(session, None)
     }
 
-    /// The same, for the process that got the lease or renewed it last, as `last` says: it goes by its own clock.
+    /// Like `renew`, for the process that acquired or renewed the lease last, as `last` says: it
+    /// goes by its own clock.
     pub fn renew_after(&self, session: &Session, last: Option<&Lease>) -> Result<WithWarnings<Keeping>, Error> {
         self.wants_one_writer()?;
         let (value, left) = self.keep(session, last)?;
@@ -138,7 +140,7 @@ impl Worktree {
         Ok(WithWarnings { value, warnings })
     }
 
-    /// Gives the lease of `session` back.
+    /// Releases the lease of `session`.
     pub fn release(&self, session: &Session) -> Result<WithWarnings<Releasing>, Error> {
         let (value, left) = self.ender().end(Some(session), None)?;
         let warnings = match (&value, left) {
@@ -164,18 +166,18 @@ impl Worktree {
         Ok(WithWarnings { value, warnings })
     }
 
-    /// How the lease stands. `session`: who asks, if it has one.
+    /// Returns the status of the lease. `session` is the caller's, if it has one.
     pub fn status(&self, session: Option<&Session>) -> Result<LeaseStatus, Error> {
         self.observer().describe(session)
     }
 
-    /// Is this the token of the living lease?
+    /// Checks whether `token` is the token of the live lease.
     pub fn check_token(&self, token: u64) -> Result<TokenCheck, Error> {
         self.wants_one_writer()?;
         self.observer().check(token)
     }
 
-    /// Puts a copy of `source` where `target` is, if `token` is still that of the living lease.
+    /// Replaces `target` with a copy of `source`, if `token` is still the token of the live lease.
     pub fn publish(&self, token: u64, source: &Path, target: &Path) -> Result<WithWarnings<Publishing>, Error> {
         self.wants_one_writer()?;
         let value = self.publisher().publish(token, source, target)?;
@@ -186,7 +188,7 @@ impl Worktree {
         Ok(WithWarnings { value, warnings })
     }
 
-    /// Where everybody may write there is no lease.
+    /// Fails for a shared worktree: everyone may write, so there is no lease.
     fn wants_one_writer(&self) -> Result<(), Error> {
         match self.config.isolation {
             Isolation::Exclusive => Ok(()),

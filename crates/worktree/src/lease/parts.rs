@@ -1,4 +1,4 @@
-//! What a worktree consists of: one type for each thing that is done to its lease or its files.
+//! The parts of a worktree: one type for each operation on its lease or its files.
 
 use super::Worktree;
 use super::chain::Chain;

@@ -1,6 +1,6 @@
 //! The presence of a process that a lease is bound to: a locked file beside the links, its pulse.
 //!
-//! The kernel drops the lock when the process has ended, and every command that inherited it.
+//! The kernel releases the lock when the process and every command that inherited it have ended.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,12 +15,12 @@ use crate::lease::Worktree;
 use lokt_sys::disk::{Disk, Entry, PulseFile};
 use lokt_sys::error::{At as _, Error};
 
-/// Pulses of the dead that one grant removes at most.
+/// Maximum number of dead processes' pulses that one grant removes.
 const GONE_MAX: usize = 64;
-/// Numbers that every reader of JSON can read.
+/// Bits of a pulse's number: every JSON parser can represent it.
 const NUMBER_BITS: u32 = 53;
 
-/// A pulse that beats.
+/// A pulse that is beating.
 pub(crate) struct Presence {
     disk: Arc<dyn Disk>,
     path: String,
@@ -63,23 +63,23 @@ impl Presence {
         }
     }
 
-    /// How a record names it.
+    /// Returns the reference by which a record names it.
     pub(crate) fn reference(&self) -> PulseRef {
         let (dev, ino) = self.file.id();
         PulseRef { number: self.number, dev, ino }
     }
 
-    /// A descriptor that keeps it beating, for a command to inherit.
+    /// Returns a descriptor that keeps it beating, for a command to inherit.
     pub(crate) fn inheritable(&self) -> io::Result<OwnedFd> {
         self.file.inheritable()
     }
 
-    /// The file of the pulse, for a command that is recorded in it before it runs.
+    /// Returns the file of the pulse, for a command that is recorded in it before it runs.
     pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
         self.file.descriptor()?.try_clone_to_owned()
     }
 
-    /// Stops it, for everyone who inherited it too.
+    /// Stops it, also for every process that inherited it.
     pub(crate) fn let_go(&self) {
         self.file.let_go();
     }
@@ -88,13 +88,13 @@ impl Presence {
     pub(crate) fn end(&self) {
         let stamp = self.disk.stamp(&self.path).ok().flatten();
         if stamp.is_some_and(|stamp| (stamp.dev, stamp.ino) == self.file.id()) {
-            // What can't be removed is tidied away by others, once its lock is gone.
+            // If it can't be removed, others tidy it away once its lock is released.
             let _ = self.disk.remove(&self.path);
         }
         self.let_go();
     }
 
-    /// Stops it, and removes what has its name.
+    /// Stops it, and removes any file of its name.
     pub(crate) fn remove(&self) {
         self.let_go();
         let _ = self.disk.remove(&self.path);

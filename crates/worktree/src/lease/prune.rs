@@ -1,6 +1,6 @@
 //! Removal of old links, from the lowest upwards. A process that adds a link after a removed one
 //! notices, because what it has read is gone. For one that has read an empty chain, a mark is left
-//! before the first link goes.
+//! before the first link is removed.
 
 use super::chain::Chain;
 use super::log::LeaseLog;
@@ -10,15 +10,15 @@ use lokt_core::lease::names::File;
 
 use super::chain::{Links, Reading};
 
-/// Links that are removed at a time; as many stay at least.
+/// Number of links that are removed at a time; at least as many stay.
 const KEPT: usize = 64;
-/// Links from which on old ones are removed.
+/// Number of links from which on old ones are removed.
 pub(crate) const MANY: usize = 2 * KEPT;
-/// The same for a process that has just acquired the lease and wants to use it.
+/// The same limit for a process that has just acquired the lease and wants to use it.
 pub(crate) const TOO_MANY: usize = 3 * KEPT;
 
 impl Chain<'_> {
-    /// The file that says that links of a chain were removed.
+    /// Returns the file that says that links of a chain were removed.
     pub(crate) fn pruned_mark(&self, chain: &str) -> String {
         format!("{}/pruned.{chain}", self.dir())
     }
@@ -31,7 +31,7 @@ impl LeaseLog<'_> {
             return;
         }
         let (Ok(Reading::Born(links)), Ok(listing)) = (self.chain().read(), self.chain().list()) else { return };
-        // What isn't in the audit log for good is nowhere else.
+        // If an event isn't durably in the audit log, its link is the only record of it.
         if listing.slots.len() < MANY || !self.is_synced(&links) {
             return;
         }
@@ -43,7 +43,7 @@ impl LeaseLog<'_> {
         if marked.is_err() {
             return;
         }
-        // Links of another chain above the last one of this are none of those that stay.
+        // Links of another chain above the last one of this chain don't count as links that stay.
         let last = links.last.as_ref().map_or(0, |last| last.number);
         let above = listing.slots.partition_point(|number| *number > last);
         for &number in listing.slots.iter().skip(above + KEPT).rev() {

@@ -1,8 +1,8 @@
-//! Acting under a token: asking whether it is still the one, and publishing a file only if it is.
+//! Acts under a token: checks whether it is still current, and publishes a file only if it is.
 //!
-//! The copy is in the staging directory before the chain is read, and takes its place after its
-//! link was added. A new holder reads the chain, empties the staging, and adds its link after what
-//! it has read. So it removes the copy, or both links want the same number.
+//! The copy is in the staging directory before the chain is read, and is moved to the target after
+//! its link was added. A new holder reads the chain, empties the staging directory, and adds its
+//! link after what it has read. So it removes the copy, or both links want the same number.
 
 use super::attempts::Turn;
 use super::scene::Observer;
@@ -36,7 +36,7 @@ impl Observer<'_> {
         })
     }
 
-    /// The lease that the token is that of, if it lives.
+    /// Returns the lease that the token belongs to, if it is live.
     pub(crate) fn current<'s>(&self, scene: &'s LeaseSnapshot, token: u64) -> Result<&'s Record, Denial> {
         let (stored, me) = (scene.standing.stored(), self.worktree.me());
         let answer = ask(Ask::Check(token), stored, &LockId::default(), scene.links.now, &me);
@@ -75,7 +75,7 @@ impl Publisher<'_> {
         self.worktree.writer().retry(|| self.attempt(token, source, target, &place))
     }
 
-    /// Copies the file, and puts the copy in its place. `None`: the copy was removed before that.
+    /// Copies the file, and moves the copy to the target. `None`: the copy was removed before that.
     fn attempt(&self, token: u64, source: &Path, target: &Path, place: &Place) -> Result<Option<Publishing>, Error> {
         // A stale token is refused before anything is copied.
         if let TokenCheck::Denied(refusal) = self.worktree.observer().check(token)? {
@@ -108,7 +108,7 @@ impl Publisher<'_> {
         }
     }
 
-    /// Adds the link that lets a copy take its place.
+    /// Adds the link that permits moving a copy to the target.
     fn commit_to(&self, token: u64, target: &Path, copy: &Copy) -> Result<Result<Record, LeaseRefusal>, Error> {
         let worktree = self.worktree;
         let gate = worktree.writer().gate(u64::MAX);

@@ -1,4 +1,5 @@
-//! How the lease of a worktree stands: the chain, the view that other tools go by, and what is known about the time.
+//! The state of a worktree's lease: the chain, the views that other tools read, and what is known
+//! about the time.
 
 use super::chain::Chain;
 use std::borrow::Cow;
@@ -23,10 +24,10 @@ use super::view::{Board, Foreign, View};
 use lokt_sys::error::{Error, ErrorKind};
 use lokt_sys::witness::Witness;
 
-/// NFS, and the two names of SMB: a server stamps the files.
+/// Magic numbers of NFS, and the two of SMB: a server stamps the files.
 const SERVED: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
 const NFS: u64 = 0x6969;
-/// The kernel stamps files by a coarser clock than it shows.
+/// Tolerance in ms: the kernel stamps files by a coarser clock than it shows.
 const STAMP_MS: i64 = 20;
 
 /// The owner of a lease, and its state.
@@ -38,7 +39,7 @@ pub(crate) enum Ownership {
         verdict: Verdict,
         foreign: bool,
     },
-    /// Something is there that says nothing.
+    /// A file is there, but unreadable.
     Unreadable {
         why: String,
         over: bool,
@@ -52,10 +53,10 @@ pub(crate) enum Ownership {
 pub(crate) struct LeaseSnapshot {
     pub(crate) links: Links,
     pub(crate) view: View,
-    /// The lock of `jvs`, which ours may be shown as.
+    /// The lock file of `jvs`, which may show our lease.
     pub(crate) jvs: View,
     pub(crate) standing: Ownership,
-    /// The lease is that of the session that looked.
+    /// The lease belongs to the session that asked.
     pub(crate) mine: bool,
     skew_max_ms: u64,
 }
@@ -69,7 +70,7 @@ impl Ownership {
         }
     }
 
-    /// Is it free, or over?
+    /// Reports whether it is free or has ended.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Free => true,
@@ -79,18 +80,18 @@ impl Ownership {
     }
 }
 
-/// A lease as a holder of any lock.
+/// Converts a lease to a holder of any lock.
 pub(crate) fn holder(record: &Record, verdict: &Verdict) -> Holder {
     Holder { hold: record.hold(), liveness: verdict.liveness, elapsed: verdict.elapsed }
 }
 
 impl LeaseSnapshot {
-    /// What is on each board.
+    /// Returns the content of each view.
     pub(crate) fn views(&self) -> [(Board, &View); 2] {
         [(Board::Record, &self.view), (Board::Jvs, &self.jvs)]
     }
 
-    /// The locks of other tools, over or not.
+    /// Returns the locks of other tools, ended or not.
     pub(crate) fn foreigners(&self) -> Vec<(Board, &Foreign)> {
         let views = self.views().into_iter();
         views.filter_map(|(board, view)| if let View::Foreign(of) = view { Some((board, of)) } else { None }).collect()
@@ -110,7 +111,7 @@ impl LeaseSnapshot {
         }
     }
 
-    /// In one word.
+    /// Returns the state in one word.
     pub(crate) fn state(&self) -> LeaseState {
         match &self.standing {
             Ownership::Free => LeaseState::Free,
@@ -122,7 +123,7 @@ impl LeaseSnapshot {
         }
     }
 
-    /// The refusal that follows from a denial.
+    /// Returns the refusal that follows from a denial.
     pub(crate) fn refusal(&self, denial: Denial) -> LeaseRefusal {
         let retry_after_ms = match &self.standing {
             Ownership::Free => None,
@@ -145,13 +146,14 @@ impl LeaseSnapshot {
     }
 }
 
-/// Who looks: to its holder a lease ends earlier than to others.
+/// The process that asks: for its holder a lease ends earlier than for others.
 #[derive(Clone, Copy)]
 pub(crate) enum Caller<'a> {
     Anybody,
     /// The owner of this session's file.
     Session(&'a Session),
-    /// The process that got this lease, or renewed it last. It knows by its own clock when that was.
+    /// The process that acquired this lease, or renewed it last. It knows by its own clock when
+    /// that was.
     Keeper(&'a Session, &'a Lease),
     /// A process that acts under this token.
     Token(u64),
@@ -165,13 +167,13 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Is this lease the asker's?
+    /// Reports whether this lease is the caller's.
     fn has(self, record: &Record) -> bool {
         self.session()
             .is_some_and(|session| session.id == record.session_id && session.nonce(&record.lock_id) == record.nonce)
     }
 
-    /// When it was last renewed, by our own clock, if we did that.
+    /// Returns when the caller last renewed it, by its own clock, if it did.
     fn renewed_ms(self, record: &Record) -> Option<u64> {
         let Self::Keeper(_, lease) = self else { return None };
         let is_it = lease.record.lock_id == record.lock_id && lease.record.last_renewed_at == record.last_renewed_at;
@@ -185,7 +187,7 @@ pub(crate) struct Observer<'w> {
 }
 
 impl Observer<'_> {
-    /// Looks at everything; `None` if the chain isn't born.
+    /// Reads everything; `None` if there is no chain.
     pub(crate) fn read(&self, asker: Caller<'_>, sight: &mut Sight) -> Result<Option<LeaseSnapshot>, Error> {
         let Reading::Born(links) = self.worktree.chain().read()? else { return Ok(None) };
         let links = *links;
@@ -194,7 +196,7 @@ impl Observer<'_> {
         let jvs = self.worktree.views().view_from(Board::Jvs, &links)?;
         let mine = links.record().is_some_and(|record| asker.has(record));
         let mut standing = self.chain_standing(&links, asker, sight);
-        // The holder keeps the lease; it isn't granted while other tools can't be told.
+        // The holder keeps its lease, but none is granted while other tools can't be shown it.
         if let (View::Odd(what), _, true, Caller::Session(_)) | (_, View::Odd(what), true, Caller::Session(_)) =
             (&view, &jvs, standing.is_over(), asker)
         {
@@ -217,7 +219,7 @@ impl Observer<'_> {
         Ok(Some(LeaseSnapshot { links, view, jvs, standing, mine, skew_max_ms }))
     }
 
-    /// How another tool's lock stands.
+    /// Judges another tool's lock.
     fn foreign_standing(&self, board: Board, foreign: &Foreign, links: &Links, sight: &mut Sight) -> Ownership {
         let record = match &foreign.record {
             Ok(record) => record,
@@ -228,13 +230,14 @@ impl Observer<'_> {
                 let written = || self.worktree.repo.disk.changed(&self.worktree.views().path(board)).ok().flatten();
                 self.verdict(record, &written, &foreign.identity, Caller::Anybody, links, sight)
             }
-            // Read after the lock was: its maker may have made it since the chain was read.
+            // The clock is read after the lock, which may have been created since the chain was
+            // read.
             Board::Jvs => jvs::judge(record, &self.worktree.repo.machine.now()),
         };
         Ownership::Held { record: record.clone(), verdict, foreign: true }
     }
 
-    /// Does `jvs` hold this worktree? What can't be read counts.
+    /// Reports whether `jvs` holds this worktree. An unreadable lock counts.
     pub(crate) fn jvs_holds(&self) -> Result<bool, Error> {
         let chain = match self.worktree.chain().read()? {
             Reading::Born(links) => links.base.chain.clone(),
@@ -258,7 +261,8 @@ impl Observer<'_> {
         let renewed = record.last_renewed_at.as_nanosecond();
         let number = links.last.as_ref().map_or(0, |last| last.number);
         let identity = format!("{}/{number}/{}/{renewed}", links.base.chain, record.lock_id);
-        // The time of its content: the view is one more name of that file, and names change the other time.
+        // The time of its content: the view is another hard link to that file, and a new link
+        // changes the ctime.
         let written = || links.stamp.map(|stamp| stamp.modified);
         let verdict = self.verdict(record, &written, &identity, asker, links, sight);
         Ownership::Held { record: Box::new(record.clone()), verdict, foreign: false }
@@ -272,7 +276,7 @@ impl Observer<'_> {
         Ownership::Unreadable { why: why.to_owned(), over, retry_after_ms, foreign }
     }
 
-    /// How a lease stands. `written`: when, by the clock of the file system.
+    /// Judges a lease. `written` returns when it was written, by the clock of the file system.
     fn verdict(
         &self,
         record: &Record,
@@ -288,7 +292,7 @@ impl Observer<'_> {
         let own = match asker {
             Caller::Anybody => false,
             Caller::Session(_) | Caller::Keeper(..) => asker.has(&record),
-            // On other boots nothing more is known than that it isn't over for others.
+            // On other boots it is only known that it hasn't ended for others.
             Caller::Token(token) => is_comparable && record.token.is_some_and(|of| of.get() == token),
         };
         if let (Some(renewed_ms), false) = (asker.renewed_ms(&record), is_comparable) {
@@ -315,7 +319,8 @@ impl Observer<'_> {
         judge(record, &links.now, &me, &clues, own)
     }
 
-    /// How far the holder's clock is ahead of ours: both are compared with that of the file system, where that is one clock.
+    /// Returns how far the holder's clock is ahead of ours, in ms: both are compared with that of
+    /// the file system, if that is a single clock.
     fn skew(&self, record: &Record, written: Timestamp) -> Option<i64> {
         let fs = self.worktree.chain().fs();
         if !is_local(fs) && !fs.is_some_and(|fs| SERVED.contains(&fs)) {
@@ -341,7 +346,7 @@ impl Observer<'_> {
 }
 
 impl Chain<'_> {
-    /// What the clock of the file server shows, where there is one.
+    /// Returns the clock of the file server, if there is one.
     pub(crate) fn server_clock(&self) -> Option<Timestamp> {
         self.fs().filter(|fs| SERVED.contains(fs))?;
         self.repo.disk.file_clock().ok().flatten()
@@ -353,13 +358,13 @@ impl Chain<'_> {
 }
 
 impl Worktree {
-    /// Who we are here.
+    /// Returns this process's identity, on the file system of the chain.
     pub(crate) fn me(&self) -> Identity {
         Identity { fs: self.chain().fs(), ..self.repo.me.clone() }
     }
 }
 
-/// How long a listing may be old.
+/// Returns how old a directory listing may be, in ms.
 fn cache_ms(fs: Option<u64>) -> u64 {
     match fs {
         _ if is_local(fs) => 0,

@@ -1,8 +1,10 @@
-//! The file that makes somebody the holder of a lease: whoever can read it is the session.
+//! The session file: every process that can read it is the session, and so the holder of its
+//! leases.
 //!
-//! It is made once, exclusively and complete, and never replaced or removed: two commands that make it at the same moment become one
-//! session, and one that was killed leaves either no file or a whole one. Only a regular file of our own that nobody else can read is
-//! believed: with another's, that other could renew and release what we hold.
+//! It is created once, exclusively and atomically, and never replaced or removed. Two commands that
+//! create it at the same moment become one session, and a killed command leaves either no file or a
+//! complete one. Only a regular file of our own that no other user can read is accepted: with
+//! another user's file, that user could renew and release what we hold.
 
 use std::io;
 use std::path::Path;
@@ -17,12 +19,12 @@ use lokt_sys::plain_file::{NotPlain, PlainFile};
 
 use crate::repo::this_machine;
 
-/// No session is longer.
+/// Maximum size of a session file in bytes.
 const SESSION_BYTES_MAX: u64 = 4096;
-/// Bits that let others in.
+/// Permission bits that give other users access.
 const OTHERS: u32 = 0o077;
 
-/// The session in the file at `path`; `None` if there is no such file.
+/// Loads the session in the file at `path`; `None` if there is no such file.
 pub fn load(path: &Path) -> Result<Option<Session>, Error> {
     let file = match PlainFile::open(path) {
         Ok(file) => file,
@@ -44,7 +46,8 @@ pub fn load(path: &Path) -> Result<Option<Session>, Error> {
     Session::parse(&bytes).map(Some).map_err(|why| refused(path, &format!("is none: {why}")))
 }
 
-/// The session in the file at `path`, which is made if it is missing, with the directories above it.
+/// Loads the session in the file at `path`. If the file is missing, creates it, with the
+/// directories above it.
 pub fn make(path: &Path) -> Result<Session, Error> {
     if let Some(session) = load(path)? {
         return Ok(session);
@@ -66,7 +69,7 @@ pub fn make(path: &Path) -> Result<Session, Error> {
     });
     match made {
         Ok(()) => Ok(session),
-        // Somebody was faster, and is the same session then.
+        // Another process was faster; then both are the same session.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             load(path)?.ok_or_else(|| refused(path, "comes and goes"))
         }
@@ -82,7 +85,7 @@ fn refused(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::NotARecord, format!("the session file {} {why}", path.display())).hint(ELSEWHERE)
 }
 
-/// What to do about it.
+/// Hint for every error about the file.
 const ELSEWHERE: &str = "`--session FILE` names another one";
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) struct SnapshotState<'w> {
 }
 
 impl SnapshotState<'_> {
-    /// What the next link has to say of snapshots, now that everything that was decided is done.
+    /// Carries out what was decided, and returns the snapshot state for the next link.
     pub(crate) fn settled(&self, links: &Links) -> Result<State, Error> {
         let mut state = links.state();
         state.head = self.head_after(links).map_or(Head::None, Head::Snapshot);
@@ -43,7 +43,7 @@ impl SnapshotState<'_> {
                 }
                 Swapped::Done { .. } => {}
             }
-            // Best effort: the chain says it too.
+            // Best effort: the chain has it too.
             let _ = self.note_head(&state.head, number, None);
             self.worktree.tree_swap().forget_plan(&restore, number);
         }
@@ -55,7 +55,7 @@ impl SnapshotState<'_> {
         Ok(state)
     }
 
-    /// Does what was decided and isn't done, without adding a link.
+    /// Carries out what was decided and isn't done, without adding a link.
     pub(crate) fn settle_now(&self) -> Result<(), Error> {
         match self.worktree.chain().read()? {
             Reading::Born(links) => self.settled(&links).map(drop),
@@ -63,15 +63,16 @@ impl SnapshotState<'_> {
         }
     }
 
-    /// What a chain says of snapshots.
+    /// Returns what a chain says about snapshots.
     pub(crate) fn vouched_by(&self, links: &Links) -> Vouched {
         let State { pending, restore, .. } = links.state();
         let was_head = restore.and_then(|restore| restore.was_head.id().cloned());
         Vouched { head: self.head_after(links), pending, was_head }
     }
 
-    /// Where the worktree is, as its chain says; as its configuration does, if that was made after the chain's last link: then it is
-    /// another worktree, and the chain that of an earlier one of its name. A later snapshot of `jvs` counts more than either.
+    /// Returns the snapshot that the worktree is at, by its chain. If the configuration was written
+    /// after the chain's last link, it decides: then it is another worktree, and the chain belongs
+    /// to an earlier one of its name. A later snapshot of `jvs` takes precedence over both.
     fn head_after(&self, links: &Links) -> Option<SnapshotId> {
         let last = links.last.as_ref().map_or(0, |last| last.number);
         let state = links.state();
@@ -81,13 +82,14 @@ impl SnapshotState<'_> {
             Head::None => None,
             Head::Snapshot(id) => Some(id),
         };
-        // A restore goes back on purpose: only what came after it counts more.
+        // A restore goes back on purpose: only a snapshot that was taken after it takes precedence.
         let restored_at = links.last.as_ref().filter(|_| state.restore.is_some()).map(|last| last.event.timestamp);
         self.or_later_of_jvs(own, restored_at)
     }
 
-    /// The head, or the snapshot that `jvs` took after it: `jvs` knows of no chain, and notes its head in the configuration. `decided_at`:
-    /// when it was decided what the head is, if that wasn't when the head was taken.
+    /// Returns the head, or the snapshot that `jvs` took after it: `jvs` knows of no chain, and
+    /// notes its head in the configuration. `decided_at` is when the head was decided, if that
+    /// wasn't when the head was taken.
     pub(crate) fn or_later_of_jvs(&self, own: Option<SnapshotId>, decided_at: Option<Timestamp>) -> Option<SnapshotId> {
         if !self.worktree.repo.jvs_format().is_read() {
             return own;
@@ -100,7 +102,8 @@ impl SnapshotState<'_> {
         if before.is_none_or(|before| taken_at > before) { Some(noted) } else { own }
     }
 
-    /// Writes the receipts that may be missing, and where the worktree is, durably: those that couldn't be written.
+    /// Writes the receipts that may be missing, and the head of the worktree, durably. Returns
+    /// those that couldn't be written.
     fn write_receipts(&self, links: &Links, state: &State, number: u64) -> Result<Vec<SnapshotId>, Error> {
         let cant = |id: &&SnapshotId| self.write_receipt(id, &links.base.chain, number).is_err();
         let left = state.pending.iter().filter(cant).cloned().collect();
@@ -109,7 +112,8 @@ impl SnapshotState<'_> {
         Ok(left)
     }
 
-    /// Writes the receipt of a snapshot that a link of this chain published, unless it is there. It is durable when its directory is.
+    /// Writes the receipt of a snapshot that a link of this chain published, unless it exists. It
+    /// becomes durable with its directory.
     pub(crate) fn write_receipt(&self, id: &SnapshotId, chain: &str, number: u64) -> Result<(), Error> {
         let (path, described) = (receipt_file(id), descriptor_file(id));
         if self.worktree.repo.disk.stamp(&path).at("look at", &self.worktree.repo.path, &path)?.is_some() {
@@ -150,8 +154,8 @@ impl SnapshotState<'_> {
         self.worktree.repo.disk.sync_dir(SNAPSHOTS).at("sync", &self.worktree.repo.path, SNAPSHOTS)
     }
 
-    /// Where the worktree is, as far as that is known outside of the chain: its configuration says so, unless a later link published
-    /// something, and whoever did couldn't note that any more.
+    /// Returns the head as known outside of the chain: from the configuration, unless a later link
+    /// published something, and its process could not note that any more.
     pub(crate) fn noted_head(&self) -> Option<SnapshotId> {
         let config = self.worktree.repo.config(&self.worktree.name).ok().flatten()?;
         let noted = config.head().and_then(SnapshotId::parse);
@@ -166,12 +170,13 @@ impl SnapshotState<'_> {
         later.max_by_key(|receipt| receipt.number).map(|receipt| receipt.snapshot_id).or(noted)
     }
 
-    /// Notes where the worktree is, durably: that survives the chain. `number`: the link that says so. `latest`: the newest one, if it was
-    /// published now; `jvs` takes no snapshot of a worktree that is elsewhere.
+    /// Notes the head of the worktree durably: that survives the chain. `number` is the link that
+    /// says so. `latest` is the newest snapshot, if it was published now; `jvs` takes no snapshot
+    /// of a worktree that is at another one.
     pub(crate) fn note_head(&self, head: &Head, number: u64, latest: Option<&SnapshotId>) -> Result<(), Error> {
         let inside = self.worktree.repo.inside()?;
         let Some(config) = self.worktree.repo.config(&self.worktree.name)? else { return Ok(()) };
-        // A late process doesn't bring an older one back.
+        // A late process doesn't bring an older head back.
         if config.head_slot() >= number {
             return Ok(());
         }
@@ -184,7 +189,7 @@ impl SnapshotState<'_> {
 }
 
 impl Worktree {
-    /// The snapshot that the worktree is at.
+    /// Returns the snapshot that the worktree is at.
     pub fn head(&self) -> Result<Option<SnapshotId>, Error> {
         Ok(match self.chain().read()? {
             Reading::Born(links) => self.snapshot_state().vouched_by(&links).head,

@@ -1,7 +1,9 @@
-//! Since when something has been as it is, by our own clock: what proves an end where nothing else does.
+//! Tracks how long an object has been unchanged, by our own clock: proof that a lease has ended, if
+//! there is no better one.
 //!
-//! The first sighting is kept beside the chain, one file for each boot of each machine, so that commands that ask once and again add up.
-//! Boot clocks of another time namespace mean nothing to others; there the sighting lasts as long as the process.
+//! The first sighting is stored beside the chain, one file per boot of each machine, so that the
+//! times of consecutive commands add up. The boot clock of a time namespace means nothing outside
+//! of it; there the sighting lasts as long as the process.
 
 use super::chain::Chain;
 use crate::repo::Repository;
@@ -12,10 +14,10 @@ use lokt_core::time::Moment;
 
 use lokt_sys::disk::Entry;
 
-/// A sighting is a line.
+/// Maximum size of a stored sighting in bytes: it is one line.
 const SIGHTING_BYTES_MAX: usize = 4096;
 
-/// What was seen, and when first.
+/// The identity of an object, and when it was first seen.
 #[derive(Debug, Default)]
 pub(crate) struct Sight {
     seen: Option<(String, u64)>,
@@ -33,9 +35,9 @@ impl Sightings<'_> {
         Chain { repo: self.repo, name: self.name }
     }
 
-    /// How long, on this boot, the object with this `identity` has been unchanged. A first sighting
-    /// is noted with a clock that is read now: `now` was read before the object, which may have
-    /// changed since.
+    /// Returns how long (in ms, on this boot) the object with this `identity` has been unchanged. A
+    /// first sighting is noted with a clock that is read now: `now` was read before the object,
+    /// which may have changed since.
     pub(crate) fn seen_for(&self, identity: &str, now: &Moment, sight: &mut Sight) -> u64 {
         let known = sight.seen.as_ref().filter(|(seen, _)| seen == identity).map(|(_, at)| *at);
         let kept = self.path().and_then(|path| self.stored(&path, identity));
@@ -60,7 +62,7 @@ impl Sightings<'_> {
         Some(kept.boottime_ms)
     }
 
-    /// Best effort: without it only this process knows.
+    /// Best effort: without the file, only this process knows.
     fn store(&self, identity: &str, at: u64) {
         let (Some(path), Ok(nonce)) = (self.path(), self.repo.random()) else { return };
         let disk = &self.repo.disk;

@@ -1,4 +1,4 @@
-//! The links that make a snapshot visible, or decide that one comes back.
+//! The links that publish a snapshot, or decide to restore one.
 
 use lokt_core::denial::Denial;
 use lokt_core::lease::record::Record;
@@ -15,15 +15,15 @@ use super::sight::Sight;
 use crate::snapshot::places::receipt_file;
 use lokt_sys::error::Error;
 
-/// Adds a link to what was seen: under this lease, after this snapshot.
+/// Adds a link to the lease as it was read: under this record, after this snapshot.
 type Add<'a> = dyn FnMut(&Worktree, &LeaseSnapshot, Option<&Record>, Option<&SnapshotId>) -> Result<Adding, Error> + 'a;
 
-/// What came of adding it.
+/// Result of adding a link.
 enum Adding {
     Done(Box<Added>),
-    /// Everything is to be looked at again.
+    /// Everything must be read again.
     Again,
-    /// It was done before.
+    /// It was already done.
     Needless,
 }
 
@@ -33,10 +33,11 @@ impl Adding {
     }
 }
 
-/// A complete tree in `restores/` that is to take the place of a worktree's.
+/// A complete tree in `restores/` that is to replace a worktree's.
 pub(crate) struct Staged {
     pub(crate) name: String,
-    /// The inode of its directory, if all of it takes the place in one step; otherwise a plan is beside it.
+    /// The inode of its directory, if all of it is swapped in one step; otherwise a plan is beside
+    /// it.
     pub(crate) ino: Option<u64>,
 }
 
@@ -52,8 +53,9 @@ pub(crate) struct SnapshotLinks<'w> {
 }
 
 impl SnapshotLinks<'_> {
-    /// Publishes a snapshot after the one that the worktree is at. `describe` writes its description, durably, with that as its parent; it
-    /// is asked again if another was published meanwhile. `None`: it was published before.
+    /// Publishes a snapshot after the one that the worktree is at. `describe` writes its
+    /// description, durably, with that snapshot as its parent. It is called again if another
+    /// snapshot was published in the meantime. `None`: it was already published.
     pub(crate) fn publish(
         &self,
         token: Option<u64>,
@@ -61,7 +63,8 @@ impl SnapshotLinks<'_> {
         describe: &mut dyn FnMut(Option<&SnapshotId>) -> Result<(), Error>,
     ) -> Result<Result<Option<Decided>, LeaseRefusal>, Error> {
         self.decide_under(token, &mut |worktree, scene, record, head| {
-            // It was published before, by a link that others have removed since: doing it again would undo what they did.
+            // It was already published, by a link that others have removed since. Publishing it
+            // again would undo what they did.
             let has_receipt = || matches!(worktree.repo.disk.stamp(&receipt_file(id)), Ok(Some(_)));
             if head == Some(id) || scene.links.state().pending.contains(id) || has_receipt() {
                 return Ok(Adding::Needless);
@@ -104,7 +107,8 @@ impl SnapshotLinks<'_> {
         Ok(decided.map(|decided| decided.zip(restore).expect("it was decided just now")))
     }
 
-    /// Adds a link under a token that is that of the living lease at that moment; in a shared worktree under none.
+    /// Adds a link under a token that belongs to the live lease at that moment; in a shared
+    /// worktree under none.
     fn decide_under(
         &self,
         token: Option<u64>,
@@ -125,7 +129,7 @@ impl SnapshotLinks<'_> {
                     Err(denial) => return Ok(Some(Err(scene.refusal(denial)))),
                 },
             };
-            // Earlier decisions are carried out first: one that can't be changes the head.
+            // Earlier decisions are carried out first: if one can't be, the head changes.
             let was_head = worktree.snapshot_state().settled(&scene.links)?.head.id().cloned();
             let added = match add(worktree, scene, record, was_head.as_ref())? {
                 Adding::Done(added) => added,
@@ -143,7 +147,7 @@ impl SnapshotLinks<'_> {
 
     fn entry(&self, operation: &'static str, record: Option<&Record>, token: Option<u64>) -> AuditEntry {
         let deed = AuditEntry::new(operation, self.worktree.repo.machine.now());
-        // In a shared worktree a lease that was left there doesn't count.
+        // In a shared worktree, a leftover lease doesn't count.
         match (record, token) {
             (Some(record), Some(_)) => deed.about(record),
             _ => deed,
@@ -152,7 +156,7 @@ impl SnapshotLinks<'_> {
 }
 
 impl LeaseRefusal {
-    /// There is no lease with that token.
+    /// Refusal because no lease has that token.
     pub(crate) fn stale(named: u64) -> Self {
         Self { denial: Denial::StaleToken { named, current: None }, ..Self::nobody() }
     }

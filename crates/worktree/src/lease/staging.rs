@@ -9,7 +9,7 @@ use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_sys::publish_error::file_error;
 use lokt_sys::staged::{StageError, Staged, discard};
 
-/// A complete copy, ready to take its place.
+/// A complete copy, ready to be published.
 #[derive(Debug)]
 pub(crate) struct Copy {
     pub(crate) path: PathBuf,
@@ -28,7 +28,7 @@ impl Staging<'_> {
         format!("staging/{}", self.name)
     }
 
-    /// Where files wait.
+    /// Returns the directory.
     pub(crate) fn path(&self) -> PathBuf {
         self.repo.path.join(self.dir())
     }
@@ -37,8 +37,7 @@ impl Staging<'_> {
         ["staging", &self.dir()].into_iter().try_for_each(|dir| self.repo.make_place(dir))
     }
 
-    /// Copies `source`, and syncs the copy.
-    /// `None`: somebody removed it meanwhile.
+    /// Copies `source`, and syncs the copy. `None`: another process removed it in the meantime.
     pub(crate) fn copy(&self, token: u64, source: &Path) -> Result<Option<Copy>, Error> {
         self.make()?;
         let unique = self.repo.random()?;
@@ -58,7 +57,8 @@ impl Staging<'_> {
         }
     }
 
-    /// Removes what was staged under tokens below `next`: none of those may publish any more.
+    /// Removes files that were staged under tokens below `next`: those tokens may not publish any
+    /// more.
     pub(crate) fn empty(&self, next: u64) -> Result<(), Error> {
         let dir = self.dir();
         let mut late = Vec::new();
@@ -80,7 +80,7 @@ impl Staging<'_> {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // It has taken its place, or isn't to.
+        // It has been published, or must not be.
         discard(&self.path);
     }
 }

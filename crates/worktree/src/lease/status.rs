@@ -26,7 +26,7 @@ impl Observer<'_> {
                 Isolation::Exclusive => LeaseState::Free,
                 Isolation::Shared => LeaseState::Shared,
             };
-            // Another tool's lock is one also where no lease of ours has ever been.
+            // Another tool's lock counts even if no lease of ours has ever existed.
             if state == LeaseState::Free
                 && let Some(status) = self.foreign_status()?
             {
@@ -54,7 +54,7 @@ impl Observer<'_> {
 }
 
 impl Observer<'_> {
-    /// What another tool's lock says where there is no chain.
+    /// Returns the status by another tool's lock, if there is no chain.
     fn foreign_status(&self) -> Result<Option<LeaseStatus>, Error> {
         let foreign = LeaseStatus { state: LeaseState::Foreign, lives: true, ..LeaseStatus::FREE };
         if let View::Foreign(found) = self.worktree.views().read(Board::Record, "")? {
@@ -96,7 +96,8 @@ impl LeaseStatus {
     };
 }
 
-/// The token of the lease; of a free one, all that is known is that the next will be greater than the last link's number.
+/// Returns the token of the lease. If it is free, it is only known that the next token will be
+/// greater than the last link's number.
 fn last_token(scene: &LeaseSnapshot) -> Option<u64> {
     let held = scene.record().and_then(|record| record.token).map(Fence::get);
     held.or_else(|| scene.links.last.as_ref().map(|last| last.number))

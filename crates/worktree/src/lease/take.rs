@@ -1,4 +1,4 @@
-//! Getting the lease: of a free worktree, or of one whose lease is over.
+//! Acquires the lease: of a free worktree, or of one whose lease has ended.
 
 use super::attempts::Turn;
 use super::chain::Chain;
@@ -21,11 +21,11 @@ use super::view::{Board, Foreign, Shown, View};
 use lokt_sys::disk::Unlock;
 use lokt_sys::error::{Error, ErrorKind};
 
-/// What came of one attempt.
+/// Result of one attempt.
 pub(crate) enum Attempt {
-    /// And the chain as it is then.
+    /// The lease, and the chain after the grant.
     Granted(Box<Lease>, Box<Links>),
-    /// And behind what, if it was the chain's.
+    /// The refusal, and the link to wait behind, if it was due to the chain.
     Refused(Box<LeaseRefusal>, Option<Behind>),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Acquirer<'w> {
 }
 
 impl Acquirer<'_> {
-    /// One attempt. `gate`: the advisory mutex, if the caller has it.
+    /// Makes one attempt. `gate` is the advisory mutex, if the caller has it.
     pub(crate) fn attempt(
         &self,
         session: &Session,
@@ -68,8 +68,8 @@ impl Acquirer<'_> {
         })
     }
 
-    /// Why a shared worktree, which has no lease, can't be changed: another tool, which knows no
-    /// shared ones, holds it.
+    /// Returns why a shared worktree, which has no lease, can't be changed: another tool, which
+    /// doesn't know shared worktrees, holds it.
     pub(crate) fn held_by_others(&self) -> Result<Option<LeaseRefusal>, Error> {
         let Some(scene) = self.worktree.observer().read(Caller::Anybody, &mut Sight::default())? else {
             if !self.worktree.observer().jvs_holds()? {
@@ -92,7 +92,7 @@ impl Acquirer<'_> {
         }
     }
 
-    /// `None`: everything is to be looked at again.
+    /// Decides and adds the grant. `None`: everything must be read again.
     fn take(&self, scene: &LeaseSnapshot, session: &Session, terms: &LeaseTerms) -> Result<Option<Attempt>, Error> {
         let links = &scene.links;
         let lock_id = LockId::from_bits(self.worktree.repo.random()?);
@@ -138,7 +138,7 @@ impl Acquirer<'_> {
             self.worktree.writer().give_back(slot, "its number was given before")?;
             return Ok(None);
         }
-        // Best effort: the chain says it too.
+        // Best effort: the chain has it too.
         let _ = self.worktree.fences().note_grant(noted, slot);
         if !self.show_grant(&added, &foreign)? || !self.worktree.writer().still_stands(&added)? {
             return Ok(None);
@@ -152,17 +152,18 @@ impl Acquirer<'_> {
         Ok(Some(Attempt::Granted(Box::new(lease), Box::new(links.with(added)))))
     }
 
-    /// Puts the view of a new lease in its place. False: another tool was faster where it and we compete, and the lease was given back. So it
-    /// is if the view can't be put there: other tools would know nothing of the lease.
+    /// Publishes the view of a new lease. Returns false if another tool was faster where both
+    /// compete, and the lease was released. It is also released if the view can't be published:
+    /// other tools would know nothing of the lease.
     fn show_grant(&self, added: &Added, over: &[(Board, &Foreign)]) -> Result<bool, Error> {
         let slot = &added.slot;
         let shown = || {
             for (board, foreign) in over {
-                // Whatever else is there by now is put back.
+                // Any other file that is there by now is put back.
                 let judged = View::Foreign((*foreign).clone());
                 self.worktree.views().remove_view(*board, &slot.chain, |found| *found == judged)?;
             }
-            // At once where nothing is, which is almost always.
+            // At once if no view is there, which is almost always the case.
             added.due().map_or(Ok(()), |right| self.worktree.views().publish_view(Board::Record, &right))?;
             let shown = self.worktree.views().settle_after(added)?;
             self.worktree.chain().sync()?;
@@ -236,14 +237,15 @@ impl Chain<'_> {
     }
 }
 
-/// What has to be followed by another link, if it is the chain that is in the way.
+/// Returns the link that must be followed by another one, if the chain is the obstacle.
 fn behind(scene: &LeaseSnapshot) -> Option<Behind> {
     let links = &scene.links;
     let is_chain = matches!(&scene.standing, Ownership::Held { foreign: false, .. }) && links.damaged.is_none();
     is_chain.then(|| Behind { chain: links.base.chain.clone(), next: links.next() })
 }
 
-/// How it is known that what is broken was over. What can't be read was looked at for long enough.
+/// Returns how it is known that the broken lease had ended. An unreadable one was observed for long
+/// enough.
 fn evidence_of(scene: &LeaseSnapshot) -> Evidence {
     scene.verdict().and_then(|verdict| verdict.evidence).unwrap_or(Evidence::Observed)
 }

@@ -1,8 +1,11 @@
-//! The views of a lease: what tools that know only a lock file go by. We never decide by one, except that another tool's is honoured.
+//! The views of a lease: lock files for tools that know nothing else. lokt never decides by a view
+//! of its own, but honours that of another tool.
 //!
-//! One is `<worktree>.lock`, a second name of the file of the chain that it shows. The other is `lock.json` of `jvs`, in its own
-//! words; it is only put up in repositories that `jvs` uses, and honoured everywhere. Each is whole whenever it is there. It is put where
-//! nothing is, or swapped for an older one of ours; what comes out of a swap is looked at, so that nothing of others gets lost.
+//! One view is `<worktree>.lock`, a hard link to the file of the chain that it shows. The other is
+//! `lock.json` of `jvs`, in its format. It is published only in repositories that `jvs` uses, and
+//! honoured everywhere. A view appears atomically: it is created where none exists, or swapped with
+//! an older one of ours. The file that a swap removes is inspected, so that nothing of other tools
+//! is lost.
 
 use super::chain::Chain;
 use lokt_core::name::LockName;
@@ -21,10 +24,10 @@ use lokt_sys::disk::{Content, Entry};
 use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_sys::exchange::{PutBackError, Swapped, Taken, put_back, swap_if, take_if};
 
-/// Others change it, too; not without end.
+/// Maximum number of attempts: others change it too, but not indefinitely.
 const TRIES: usize = 64;
 
-/// A file by which other tools go.
+/// A file that other tools read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Board {
     /// `locks/<worktree>.lock`
@@ -37,28 +40,28 @@ impl Board {
     pub(crate) const ALL: [Self; 2] = [Self::Record, Self::Jvs];
 }
 
-/// What a view has to show.
+/// The content that a view has to show.
 pub(crate) struct Due<'a> {
     pub(crate) tag: Tag,
     pub(crate) record: &'a Record,
 }
 
-/// What is there.
+/// The content of a view.
 #[derive(Debug, Clone)]
 pub(crate) enum View {
     Missing,
     Ours(Tag),
     Foreign(Foreign),
-    /// Something that is no file, or no lock's; the text says what.
+    /// Not a file, or not a lock file; the text says what it is.
     Odd(String),
 }
 
 /// Another tool's lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Foreign {
-    /// What it says, or why it says nothing.
+    /// The record, or why it is unreadable.
     pub(crate) record: Result<Box<Record>, String>,
-    /// The same file with the same content has the same.
+    /// Equal for the same file with the same content.
     pub(crate) identity: String,
 }
 
@@ -68,11 +71,11 @@ impl Foreign {
     }
 }
 
-/// Does the view say what the chain says?
+/// Whether the view agrees with the chain.
 #[derive(Debug)]
 pub(crate) enum Shown {
     Right,
-    /// Another tool's is there instead.
+    /// Another tool's view is there instead.
     Foreign,
 }
 
@@ -88,7 +91,7 @@ impl Views<'_> {
         Chain { repo: self.repo, name: self.name }
     }
 
-    /// A path in `.jvs`.
+    /// Returns its path in `.jvs`.
     pub(crate) fn path(&self, board: Board) -> String {
         match board {
             Board::Record => format!("locks/{}.lock", self.name),
@@ -96,12 +99,13 @@ impl Views<'_> {
         }
     }
 
-    /// Where a lease of ours is shown. A repository of ours `jvs` refuses anyway.
+    /// Returns the views that show a lease of ours. `jvs` refuses a repository in our format
+    /// anyway.
     fn boards(&self) -> &'static [Board] {
         if self.repo.jvs_format().is_read() { &Board::ALL } else { &Board::ALL[..1] }
     }
 
-    /// Looks at a view of `chain`.
+    /// Reads a view of `chain`.
     pub(crate) fn read(&self, board: Board, chain: &str) -> Result<View, Error> {
         self.read_at(board, &self.path(board), chain)
     }
@@ -116,7 +120,8 @@ impl Views<'_> {
         }
     }
 
-    /// The same, as seen from a chain. What claims to be of it, and is ahead of it though it was read again, is none of ours.
+    /// Reads a view with respect to a chain. If a view claims to belong to the chain, but is ahead
+    /// of it even after a second read of the chain, it is not ours.
     pub(crate) fn view_from(&self, board: Board, links: &Links) -> Result<View, Error> {
         let view = self.read(board, &links.base.chain)?;
         let is_ahead = |links: &Links| matches!(&view, View::Ours(tag) if tag.number >= links.next());
@@ -129,7 +134,7 @@ impl Views<'_> {
         }
     }
 
-    /// Makes the views say what the chain says, and looks again whether the chain still says that.
+    /// Makes the views show what the chain says, and checks again that the chain still says so.
     pub(crate) fn settle(&self) -> Result<Shown, Error> {
         for board in self.boards() {
             if let Shown::Foreign = self.settle_board(*board)? {
@@ -147,7 +152,7 @@ impl Views<'_> {
                 (Some(right), View::Ours(there)) if right.tag == there => return Ok(Shown::Right),
                 (None, View::Missing) => return Ok(Shown::Right),
                 (_, View::Foreign(_)) => return Ok(Shown::Foreign),
-                // It tells other tools nothing, and us neither.
+                // It tells neither other tools nor us anything.
                 (_, View::Odd(_)) => return Ok(Shown::Right),
                 (Some(right), View::Missing) => self.publish_view(board, &right)?,
                 (Some(right), View::Ours(_)) => self.swap(board, &right)?,
@@ -161,7 +166,7 @@ impl Views<'_> {
         Err(Error::new(ErrorKind::Busy, message))
     }
 
-    /// The same after a link of ours, which as a rule is still the last: then only the view is
+    /// Does the same after a link of ours, which is usually still the last: then only the view is
     /// read. A process that adds the next link later settles the view too.
     pub(crate) fn settle_after(&self, added: &Added) -> Result<Shown, Error> {
         for board in self.boards() {
@@ -192,13 +197,13 @@ impl Views<'_> {
     pub(crate) fn publish_view(&self, board: Board, right: &Due<'_>) -> Result<(), Error> {
         let to = self.path(board);
         match self.make(board, right, &to) {
-            // Pruned or deleted meanwhile.
+            // Pruned or deleted in the meantime.
             Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(()),
             done => done.at("write", &self.repo.path, &to),
         }
     }
 
-    /// Makes what shows the lease, whole, under a name that must be free.
+    /// Creates a view atomically, under a name that must be free.
     fn make(&self, board: Board, right: &Due<'_>, path: &str) -> io::Result<()> {
         let disk = &*self.repo.disk;
         match board {
@@ -208,7 +213,7 @@ impl Views<'_> {
         }
     }
 
-    /// Puts the view in the place of an older one of ours.
+    /// Replaces an older view of ours.
     fn swap(&self, board: Board, right: &Due<'_>) -> Result<(), Error> {
         let to = self.path(board);
         let disk = &self.repo.disk;
@@ -217,7 +222,7 @@ impl Views<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             done => done.at("write", &self.repo.path, &temp)?,
         }
-        // Newer than ours, or a foreign one: it goes back.
+        // If it is newer than ours, or a foreign one, it is put back.
         let is_expected = |temp: &str| {
             let came_out = self.read_at(board, temp, &right.tag.chain)?;
             let is_older = matches!(&came_out, View::Ours(there) if there.number < right.tag.number);
@@ -242,7 +247,8 @@ impl Views<'_> {
         }
     }
 
-    /// Takes away what showed `jvs` the lease of the worktree that had this one's directory before.
+    /// Removes the view that showed `jvs` the lease of the worktree that had this one's directory
+    /// before.
     pub(crate) fn remove_view_of(&self, before: &Self) -> Result<(), Error> {
         match before.chain().read()? {
             Reading::Born(links) if self.repo.jvs_format().is_read() => {

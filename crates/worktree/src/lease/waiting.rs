@@ -2,8 +2,9 @@
 //! stops, and when the lease expires.
 //!
 //! Each change of the chain wakes all waiters, so a waiter reads only the new links, a file each.
-//! While they say that the lease is held, it takes a whole look only after a moment without changes.
-//! When the lease is free, waiters attempt one at a time, and the others read the result in the chain.
+//! While they say that the lease is held, it reads everything only after a moment without changes.
+//! When the lease is free, waiters attempt one at a time, and the others read the result in the
+//! chain.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use lokt_sys::nap::{LOOK, Nap, POLL, WaitClock, Woken};
 use lokt_sys::wait_policy::WaitPolicy;
 use lokt_sys::wakeup::Wakeup;
 
-/// Time without a whole look after a grant: the new holder may release at once.
+/// Time after a grant before everything is read again: the new holder may release at once.
 const QUIET: Duration = Duration::from_millis(20);
 /// Interval between attempts to get the advisory mutex.
 const SHUT: Duration = Duration::from_millis(5);
@@ -33,40 +34,41 @@ const SHUT_MAX: usize = 50;
 /// Maximum number of links that are followed one by one.
 const NEWS_MAX: usize = 64;
 
-/// What the links say that came since the last look.
+/// Meaning of the links that were added since the last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChainChange {
     None,
-    /// Somebody has the lease, perhaps another one than before.
+    /// A session holds the lease, perhaps another one than before.
     Taken,
-    /// It is free; or it takes a whole look to know.
+    /// It is free; or everything must be read to know.
     Other,
 }
 
-/// How a rest ended.
+/// The reason why a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WakeReason {
     Interrupted,
     /// Something has changed.
     Woken,
-    /// Nothing has, for as long as that was to be waited for.
+    /// Nothing has, for as long as the sleep was to last.
     Over,
 }
 
-/// What somebody who waits knows.
+/// State of a waiter.
 #[derive(Default)]
 struct WaitContext {
-    /// What was read of the chain, if the chain is in the way.
+    /// The last link that was read, if the chain is the obstacle.
     behind: Option<Behind>,
-    /// What tells of changes: of the chain; and of the locks of other tools, where the chain isn't in the way.
+    /// Watches for changes: of the chain; and of the locks of other tools, if the chain isn't the
+    /// obstacle.
     watches: Vec<Changes>,
 }
 
-/// How long to rest.
+/// Parameters of a sleep.
 #[derive(Clone, Copy)]
 struct Sleep<'r> {
     most: Duration,
-    /// What was in the way at the last look.
+    /// The last refusal.
     refusal: Option<&'r LeaseRefusal>,
 }
 
@@ -76,7 +78,7 @@ pub(crate) struct Waiter<'w> {
 }
 
 impl Waiter<'_> {
-    /// Gives the chain, too, as a grant left it.
+    /// Waits for the lease, and acquires it. Also returns the chain as a grant left it.
     pub(crate) fn pursue(
         &self,
         session: &Session,
@@ -119,7 +121,7 @@ impl Waiter<'_> {
                     match self.rest(&mut vigil, nap, &clock, patience)? {
                         WakeReason::Interrupted => return Ok((Leasing::Interrupted, None)),
                         WakeReason::Woken => {}
-                        // Made anew: what was moved away as a whole tells nothing.
+                        // Watch again: a directory that was moved away as a whole reports nothing.
                         WakeReason::Over => vigil.watches.clear(),
                     }
                 }
@@ -169,7 +171,7 @@ impl Waiter<'_> {
             self.worktree.repo.disk.watch(&path, &wakeup).unwrap_or(false).then_some(wakeup)
         });
         let tick = if is_told && (pulse.is_none() || wakeup.is_some()) { LOOK } else { POLL };
-        // The last millisecond is still its owner's.
+        // The last millisecond still belongs to the holder.
         let ends_in = nap.refusal.and_then(|refusal| refusal.retry_after_ms).map(|ms| Duration::from_millis(ms + 1));
         let now = clock.waited();
         let last = now + tick.min(clock.left());
@@ -201,24 +203,24 @@ impl Waiter<'_> {
         }
     }
 
-    /// Lets the kernel tell of changes, if it can, and reads what has changed before it did.
+    /// Lets the kernel report changes, if it can, and reads what changed before that.
     fn keep_watch(&self, vigil: &mut WaitContext) -> (bool, ChainChange) {
         let mut dirs = vec![self.worktree.chain().dir()];
         if vigil.behind.is_none() {
-            // Where other tools have their locks.
+            // The directories in which other tools have their locks.
             dirs.extend([LOCKS.to_owned(), format!("worktrees/{}", self.worktree.name)]);
         }
         if vigil.watches.len() >= dirs.len() {
             vigil.watches.truncate(dirs.len());
             return (true, ChainChange::None);
         }
-        // All of them, or none that could be relied on.
+        // All of them or none: a part couldn't be relied on.
         vigil.watches =
             dirs.iter().map(|dir| self.worktree.repo.disk.changes(dir).ok()).collect::<Option<_>>().unwrap_or_default();
         (!vigil.watches.is_empty(), self.news(vigil))
     }
 
-    /// Reads the links that came since.
+    /// Reads the links that were added since the last read.
     fn news(&self, vigil: &mut WaitContext) -> ChainChange {
         let Some(behind) = &mut vigil.behind else { return ChainChange::Other };
         let mut news = ChainChange::None;
@@ -240,7 +242,7 @@ impl Waiter<'_> {
     }
 }
 
-/// May waiting help?
+/// Reports whether waiting may help.
 fn may_pass(refusal: &LeaseRefusal) -> bool {
     matches!(refusal.denial, Denial::Held(_) | Denial::BeingWritten | Denial::Corrupt { .. })
 }

@@ -1,4 +1,4 @@
-//! Which repository is meant: the nearest directory upwards with a `.jvs` that has a format.
+//! Finds the repository: the nearest directory upwards with a `.jvs` that has a format.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use lokt_sys::os_disk::OsDisk;
 use lokt_sys::repository::is_planted;
 use lokt_sys::search;
 
-/// The directory in which the worktrees but `main` are.
+/// Directory of the worktrees except `main`.
 pub(super) const WORKTREES: &str = "worktrees";
-/// The same in `.jvs`, where `main` is the directory around it: there neither git nor a snapshot of `main` sees them.
+/// The same directory in `.jvs`, if `main` is the directory around it: there neither git nor a
+/// snapshot of `main` sees them.
 pub(super) const TREES: &str = "trees";
 
 impl Repository {
-    /// The repository that `dir` is in, looked for upwards; `None` if there is none.
+    /// Finds the repository that `dir` is in, searching upwards; `None` if there is none.
     pub fn find(dir: &Path, me: Identity) -> Result<Option<Self>, Error> {
         let here = match search::resolve(dir)? {
             Some(here) => here,
@@ -41,26 +42,28 @@ impl Repository {
         Ok(None)
     }
 
-    /// The repository in `top`; `None` if there is none.
+    /// Opens the repository in `top`; `None` if there is none.
     pub fn open(top: &Path, me: Identity) -> Result<Option<Self>, Error> {
         let Some(disks) = disks(top)? else { return Ok(None) };
         Self::with(top, disks, this_machine(), me).map(Some)
     }
 
-    /// Is `other` this repository, perhaps by another path? Compared by device and inode of `.jvs`: a
-    /// link or a bind mount leads to the same repository, and a copy, which has the same id, is another.
+    /// Reports whether `other` is this repository, perhaps by another path. Compared by device and
+    /// inode of `.jvs`: a link or a bind mount leads to the same repository, and a copy, which has
+    /// the same id, is another.
     pub fn is_same(&self, other: &Self) -> bool {
         let file = |repo: &Self| look(&repo.path).ok().flatten().map(|found| found.id);
         self.top == other.top || file(self).is_some_and(|id| file(other) == Some(id))
     }
 
-    /// The worktree that `dir` is in, whether or not there is one of that name; `main` at the top.
+    /// Returns the worktree that `dir` is in, whether or not there is one of that name; `main` at
+    /// the top.
     pub fn worktree_at(&self, dir: &Path) -> Option<String> {
         let dir = match &self.asked {
             Some((asked, found)) if asked == dir => found.clone(),
             _ => real(dir),
         };
-        // Above a path without links there are none.
+        // If a path has no links, the directories above it have none.
         let top = if dir.starts_with(&self.top) { self.top.clone() } else { real(&self.top) };
         let mut parts = dir.strip_prefix(&top).ok()?.iter().map(|part| part.to_str());
         if self.is_here() {
@@ -79,7 +82,7 @@ impl Repository {
     }
 }
 
-/// The nearest directory upwards that has a `.jvs` with a format, whatever that is.
+/// Returns the nearest directory upwards that has a `.jvs` with a format, whatever that is.
 pub(crate) fn nearest(dir: &Path) -> Option<PathBuf> {
     let format = |top: &&Path| exists(&top.join(JVS).join(facts::FORMAT_FILE));
     real(dir).ancestors().find(format).map(ToOwned::to_owned)
@@ -88,13 +91,13 @@ pub(crate) fn nearest(dir: &Path) -> Option<PathBuf> {
 /// `.jvs`, and `audit` in it.
 pub(super) struct Disks {
     pub(super) jvs: Arc<dyn Disk>,
-    /// Or why not.
+    /// The disk, or why there is none.
     pub(super) audit: Result<Arc<dyn Disk>, String>,
     /// The format that the repository has; `None`: it has none yet.
     pub(super) format: Option<facts::Format>,
 }
 
-/// The disks of the repository in `top`, if there is one whose format we know.
+/// Opens the disks of the repository in `top`, if there is one whose format we know.
 pub(super) fn disks(top: &Path) -> Result<Option<Disks>, Error> {
     let path = top.join(JVS);
     match look(&path).at("look at", &path, "")? {
@@ -108,7 +111,7 @@ pub(super) fn disks(top: &Path) -> Result<Option<Disks>, Error> {
     Ok(Some(Disks { jvs: Arc::new(disk), audit, format: Some(format) }))
 }
 
-/// The directory of the audit log, made if somebody removed it.
+/// Opens the directory of the audit log; creates it if it was removed.
 pub(super) fn audit_disk(path: &Path) -> Result<Arc<dyn Disk>, Error> {
     let audit = path.join("audit");
     if let Some(found) = look(&audit).at("look at", &audit, "")? {
@@ -118,7 +121,7 @@ pub(super) fn audit_disk(path: &Path) -> Result<Arc<dyn Disk>, Error> {
     Ok(Arc::new(disk))
 }
 
-/// What a repository writes stays in it.
+/// Refuses a symbolic link: a repository writes only inside itself.
 pub(super) fn refuse_link(path: &Path, found: &Look) -> Result<(), Error> {
     match found.kind {
         Some("a symbolic link") => {
@@ -129,7 +132,7 @@ pub(super) fn refuse_link(path: &Path, found: &Look) -> Result<(), Error> {
     }
 }
 
-/// Where `dir` is, without links; a directory that is gone is where it was.
+/// Returns the path of `dir` without links; a directory that doesn't exist any more keeps its path.
 fn real(dir: &Path) -> PathBuf {
     resolve(dir).or_else(|| std::path::absolute(dir).ok()).unwrap_or_else(|| dir.to_owned())
 }

@@ -1,4 +1,4 @@
-//! What a repository says about itself: its format, its id, its policy.
+//! Facts that a repository states about itself: its format, its id, its policy.
 
 use std::io;
 use std::path::Path;
@@ -12,19 +12,22 @@ use lokt_sys::disk::{Disk, Entry};
 use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_sys::machine::Machine;
 
-/// The format of the repositories that lokt makes. `jvs` refuses it, and so do versions of lokt that know only [`JVS_FORMAT`].
+/// The format of the repositories that lokt makes. `jvs` refuses it, and so do versions of lokt
+/// that know only [`JVS_FORMAT`].
 pub const FORMAT: u64 = 2;
-/// The format of the repositories that `jvs` makes, and that earlier versions of lokt made: `jvs` reads and writes them.
+/// The format of the repositories that `jvs` makes, and that earlier versions of lokt made: `jvs`
+/// reads and writes them.
 pub const JVS_FORMAT: u64 = 1;
-/// A line of the format's file, after the number: the worktree `main` is the directory that `.jvs` is in.
+/// A line of the format's file, after the number: the worktree `main` is the directory that `.jvs`
+/// is in.
 const HERE: &str = "main: .";
 pub(super) use lokt_sys::repository::FORMAT_FILE;
 pub(super) const ID_FILE: &str = "repo_id";
 pub(crate) const CONFIG_FILE: &str = "config.json";
-/// No file of these is longer.
+/// Maximum size of each of these files in bytes.
 const BYTES_MAX: usize = 1 << 20;
 
-/// What a repository says of its format.
+/// The format of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Format {
     pub(super) number: u64,
@@ -33,19 +36,20 @@ pub(super) struct Format {
 }
 
 impl Format {
-    /// The format of a repository that is made now.
+    /// Returns the format of a repository that is created now.
     pub(super) fn new(is_here: bool) -> Self {
         Self { number: FORMAT, is_here }
     }
 
-    /// Both facts in one file, which is written once and last: no process sees one without the other.
+    /// Returns the text of the format's file. Both facts are in one file, which is written once and
+    /// last: no process sees one without the other.
     pub(super) fn to_text(self) -> String {
         let rest = if self.is_here { format!("{HERE}\n") } else { String::new() };
         format!("{}\n{rest}", self.number)
     }
 }
 
-/// The format; `None` if it is no repository, an error if it is one of a later format.
+/// Reads the format; `None` if it is not a repository, an error if it is one of a later format.
 pub(super) fn format(disk: &dyn Disk, path: &Path) -> Result<Option<Format>, Error> {
     let Some(bytes) = read(disk, path, FORMAT_FILE)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes);
@@ -65,7 +69,8 @@ pub(super) fn format(disk: &dyn Disk, path: &Path) -> Result<Option<Format>, Err
     }
 }
 
-/// Its id. A repository of a program that gave it none gets one; where that can't be written, one that depends on where it is.
+/// Returns the id. A repository of a program that gave it none gets one; if that can't be written,
+/// one that depends on the path.
 pub(super) fn id(disk: &dyn Disk, machine: &dyn Machine, path: &Path) -> Result<String, Error> {
     if let Some(bytes) = read(disk, path, ID_FILE)? {
         return known_id(path, &bytes);
@@ -78,21 +83,21 @@ pub(super) fn id(disk: &dyn Disk, machine: &dyn Machine, path: &Path) -> Result<
     }
 }
 
-/// It becomes a part of paths.
+/// Checks an id, because it becomes a part of paths.
 fn known_id(path: &Path, bytes: &[u8]) -> Result<String, Error> {
     let id = std::str::from_utf8(bytes).map(str::trim).unwrap_or_default();
     let is_good = (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if is_good { Ok(id.into()) } else { Err(damaged(path, ID_FILE, "has no id in it")) }
 }
 
-/// A random UUID, version 4.
+/// Makes a UUID, version 4, of random bits.
 fn uuid(bits: u128) -> String {
     let bits = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
     let hex = format!("{bits:032x}");
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// What its `config.json` says of leases; without one, nothing.
+/// Returns the lease policy of its `config.json`; without one, nothing is requested.
 pub(super) fn policy(disk: &dyn Disk, path: &Path) -> Result<PolicyWish, Error> {
     match read(disk, path, CONFIG_FILE)? {
         None => Ok(PolicyWish::default()),
@@ -100,7 +105,7 @@ pub(super) fn policy(disk: &dyn Disk, path: &Path) -> Result<PolicyWish, Error> 
     }
 }
 
-/// A small file; `None` if there is none.
+/// Reads a small file; `None` if there is none.
 pub(super) fn read(disk: &dyn Disk, path: &Path, name: &str) -> Result<Option<Vec<u8>>, Error> {
     match disk.read(name, BYTES_MAX).at("read", path, name)? {
         Entry::Missing => Ok(None),
@@ -124,7 +129,8 @@ pub(crate) fn replace_file(repo: &Repository, dir: &str, path: &str, bytes: &[u8
     repo.disk.sync_dir(dir).at("sync", &repo.path, dir)
 }
 
-/// Puts a whole, synced file there, unless something is there: then false. The directory isn't synced yet.
+/// Creates a synced file atomically, unless something is there: then returns false. The directory
+/// isn't synced yet.
 pub(crate) fn publish_new(disk: &dyn Disk, path: &str, bytes: &[u8], mode: u32) -> io::Result<bool> {
     let file = disk.unnamed(bytes, mode)?;
     file.sync()?;

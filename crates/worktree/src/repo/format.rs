@@ -1,8 +1,9 @@
-//! Whether `jvs` may use a repository, too. Its format says so: `jvs` refuses every format but its own.
+//! Whether `jvs` may use a repository, too. The format says so: `jvs` refuses every format but its
+//! own.
 //!
-//! Earlier versions of lokt made repositories in the format of `jvs`, with descriptors that `jvs` can't read. There `jvs gc` deletes
-//! everything that it can't find a way to. Such a repository gets our own format, unless `jvs` has snapshots in it: then somebody uses
-//! both, and has to be told.
+//! Earlier versions of lokt made repositories in the format of `jvs`, with descriptors that `jvs`
+//! can't read. There `jvs gc` deletes everything that it can't reach. Such a repository gets our
+//! own format, unless `jvs` has snapshots in it: then the user uses both, and has to be told.
 
 use lokt_core::lease::config::WorktreeConfig;
 use lokt_core::name::LockName;
@@ -20,19 +21,19 @@ use lokt_sys::disk::Entry;
 use lokt_sys::error::Error;
 use lokt_sys::parallel;
 
-/// In whose words the snapshots of a repository are described.
+/// The snapshots of a repository, by the program that can read their descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    /// Those that `jvs` can't read, in the order of their ids.
+    /// Snapshots that `jvs` can't read, in the order of their ids.
     pub(crate) ours: Vec<SnapshotId>,
-    /// How many it can.
+    /// Number of snapshots that it can read.
     pub(crate) theirs: usize,
     /// The version of `jvs` that the newest of those is for.
     era: Option<Era>,
 }
 
 impl Repository {
-    /// Its format, as it was when it was opened.
+    /// Returns the format that the repository had when it was opened.
     pub fn format(&self) -> u64 {
         self.format.number
     }
@@ -44,12 +45,12 @@ pub(crate) struct JvsFormat<'r> {
 }
 
 impl JvsFormat<'_> {
-    /// Reports whether `jvs` may read and write here: then it has to find its way.
+    /// Reports whether `jvs` may read and write here: then it has to find what it needs.
     pub(crate) fn is_read(&self) -> bool {
         self.repo.format.number == JVS_FORMAT
     }
 
-    /// In whose words the snapshots are described. What can't be read says nothing.
+    /// Returns which program can read which snapshots. Unreadable descriptors don't count.
     pub(crate) fn words(&self) -> Result<Words, Error> {
         let ids: Vec<SnapshotId> = self.repo.snapshots().ids_in(DESCRIPTORS, ".json")?.into_iter().collect();
         let schemas = parallel::map(&ids, |id| match self.repo.disk.read(&descriptor_file(id), BYTES_MAX) {
@@ -71,12 +72,14 @@ impl JvsFormat<'_> {
         Ok(words)
     }
 
-    /// The schema of the next snapshot of `config`'s worktree. Where `jvs` reads, it is that of the version that is used there.
+    /// Returns the schema of the next snapshot of `config`'s worktree. If `jvs` reads the
+    /// repository, it is that of the version that is used there.
     pub(crate) fn next_schema(&self, config: &WorktreeConfig) -> Result<Schema, Error> {
         if !self.is_read() || self.get_own_format()? {
             return Ok(Schema::Lokt);
         }
-        // Without a snapshot, the configuration tells: only the versions with locks write down the isolation.
+        // Without a snapshot, the configuration tells: only the versions with locks record the
+        // isolation.
         let by_config = || {
             let is_v8 = config.extra.contains_key("latest_snapshot_id") || !self.says_isolation(config);
             if is_v8 { Era::V8 } else { Era::Locks }
@@ -91,8 +94,8 @@ impl JvsFormat<'_> {
         members.is_none_or(|members| members.get("isolation").is_some())
     }
 
-    /// Gives a repository that an earlier lokt made our own format, durably. True: it has it now. False: it is one of `jvs`, or used
-    /// by both.
+    /// Gives a repository that an earlier lokt made our own format, durably. Returns true if it has
+    /// it now; false if it is one of `jvs`, or used by both.
     pub(crate) fn get_own_format(&self) -> Result<bool, Error> {
         let is_old = || {
             Ok::<_, Error>(format(&*self.repo.disk, &self.repo.path)?.is_some_and(|format| format.number == JVS_FORMAT))
@@ -120,7 +123,7 @@ impl JvsFormat<'_> {
         Ok(true)
     }
 
-    /// Does `jvs` hold a worktree now? Then it is at work here.
+    /// Reports whether `jvs` holds a worktree now: then it is at work here.
     fn is_locked_by_jvs(&self) -> Result<bool, Error> {
         for name in self.repo.worktree_names()? {
             let config = WorktreeConfig::nameless(name.as_str());

@@ -1,5 +1,5 @@
-//! How a repository begins. Its format is written last: whatever is there without one is nobody's repository, and is finished by whoever
-//! begins again.
+//! Creates a repository. Its format is written last: a directory without one is not a repository,
+//! and is completed by the next process that creates one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,16 +16,17 @@ use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_sys::look::look;
 use lokt_sys::os_disk::OsDisk;
 
-/// What is in `.jvs`, beside the log and the files of their own.
+/// Directories in `.jvs`, besides the log's, and besides single files.
 const DIRS: [&str; 8] = ["worktrees", "locks", "staging", "snapshots", "descriptors", "refs", "intents", "gc"];
 
 impl Repository {
-    /// Makes a repository in `top`, and says whether there was none.
+    /// Creates a repository in `top`, and reports whether there was none.
     pub fn init(top: &Path, isolation: Isolation, me: Identity) -> Result<(Self, bool), Error> {
         Self::begin(top, isolation, me, Format::new(false))
     }
 
-    /// Makes a repository in `top` whose worktree `main` is `top` itself, with the files that are there, and says whether there was none.
+    /// Creates a repository in `top` whose worktree `main` is `top` itself, with the files that are
+    /// there, and reports whether there was none.
     pub fn init_here(top: &Path, isolation: Isolation, me: Identity) -> Result<(Self, bool), Error> {
         Self::begin(top, isolation, me, Format::new(true))
     }
@@ -46,12 +47,12 @@ impl Repository {
         let audit = audit_disk(&path)?;
         let repository = Self { format, ..Self::on(top, Arc::new(disk), audit, this_machine(), me)? };
         let is_new = repository.found(isolation)?;
-        // Another process may have made it, of another kind.
+        // Another process may have created it, of another kind.
         let format = facts::format(&*repository.disk, &repository.path)?.unwrap_or(format);
         Ok((Self { format, ..repository }, is_new))
     }
 
-    /// Makes it a repository with the worktree `main`, and says whether it was none.
+    /// Makes it a repository with the worktree `main`, and reports whether it was none.
     pub fn found(&self, isolation: Isolation) -> Result<bool, Error> {
         let disk = &*self.disk;
         if facts::format(disk, &self.path)?.is_some() {
@@ -61,7 +62,7 @@ impl Repository {
             self.make_place(dir)?;
         }
         let main = LockName::new(MAIN).expect("it is a good name");
-        // The files of somebody who begins to use this are theirs already.
+        // Existing files already belong to the user who starts to use this.
         self.changes().make_worktree(&main, isolation, Files::Any)?;
         // Best effort: git shows the directory as untracked without it.
         let _ = disk.create_as(".gitignore", b"*\n", FILE_MODE);

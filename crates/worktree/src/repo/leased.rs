@@ -1,4 +1,5 @@
-//! Whoever renames or removes a worktree holds its lease meanwhile. It hangs on this process: others needn't wait for who was killed.
+//! The lease that a process holds while it renames or removes a worktree. It is bound to this
+//! process, so others needn't wait if the process is killed.
 
 use lokt_core::lease::config::Isolation;
 use lokt_core::lease::policy::LeasePolicy;
@@ -10,7 +11,7 @@ use lokt_sys::error::{Error, ErrorKind};
 use lokt_sys::wait_policy::WaitPolicy;
 use lokt_sys::warnings::Warning;
 
-/// A worktree whose lease is ours, if it has one.
+/// A worktree whose lease we hold, if it has one.
 pub(crate) struct Leased<'w> {
     worktree: &'w Worktree,
     held: Option<Held>,
@@ -24,17 +25,17 @@ struct Held {
     presence: Presence,
 }
 
-/// Who is told when somebody else has it?
+/// Receiver of the refusal if another session holds the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The user, and the audit log.
     ByUser,
-    /// Nobody: it is only an attempt.
+    /// No one: it is only an attempt.
     InPassing,
 }
 
 impl<'w> Leased<'w> {
-    /// Takes the lease, and says what for. A shared worktree has none.
+    /// Acquires the lease, and says what for. A shared worktree has none.
     pub(crate) fn take(
         worktree: &'w Worktree,
         what_for: &str,
@@ -74,17 +75,17 @@ impl<'w> Leased<'w> {
         denied
     }
 
-    /// Its token; a shared worktree has none.
+    /// Returns its token; a shared worktree has none.
     pub(crate) fn token(&self) -> Option<u64> {
         self.held.as_ref().map(|held| held.token)
     }
 
-    /// What is needed to renew it.
+    /// Returns what is needed to renew it.
     pub(crate) fn kept(&self) -> Option<(Session, Lease)> {
         self.held.as_ref().map(|held| (held.session.clone(), held.lease.clone()))
     }
 
-    /// An error if the lease was lost, because we were stopped for longer than it lasts.
+    /// Returns an error if the lease was lost, because we were suspended for longer than it lasts.
     pub(super) fn check(&self) -> Result<(), Error> {
         let Some(held) = &self.held else { return Ok(()) };
         match self.worktree.check_token(held.token)? {
@@ -96,7 +97,8 @@ impl<'w> Leased<'w> {
         }
     }
 
-    /// Gives the lease back. Whatever the worktree is called now: what is known of its lease stays under its old name.
+    /// Releases the lease, whatever the worktree is called now: everything about its lease stays
+    /// under its old name.
     pub(crate) fn release(mut self) -> Vec<Warning> {
         self.let_go()
     }

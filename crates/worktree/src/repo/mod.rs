@@ -3,15 +3,15 @@
 //! | file | one idea |
 //! | --- | --- |
 //! | `discovery` | which repository is meant |
-//! | `facts` | what it says about itself |
+//! | `facts` | its format, id and policy |
 //! | `format` | whether `jvs` may use it, too |
-//! | `founding` | how it begins |
-//! | `worktrees` | what there is in it, and one more |
+//! | `founding` | creating it |
+//! | `worktrees` | its worktrees, and creating one |
 //! | `token_ceilings` | the numbers that were used |
 //! | `parts` | the types that these are methods of |
 //! | `leased` | the lease, while a worktree is changed |
-//! | `renaming` | another name |
-//! | `removing` | one less |
+//! | `renaming` | renaming a worktree |
+//! | `removing` | removing a worktree |
 
 mod discovery;
 mod facts;
@@ -50,19 +50,19 @@ use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_sys::machine::{Linux, Machine};
 pub(crate) use lokt_sys::repository::JVS;
 
-/// Everybody may look.
+/// Mode of directories: every user may list them.
 pub(crate) const DIR_MODE: u32 = 0o755;
-/// And read.
+/// Mode of files: every user may read them.
 pub(crate) const FILE_MODE: u32 = 0o644;
 /// The worktree that every repository has.
 pub(crate) const MAIN: &str = "main";
 
-/// The machine that a repository asks where a caller brings none.
+/// Returns the machine that a repository uses if the caller brings none.
 pub(crate) fn this_machine() -> Arc<dyn Machine> {
     Arc::new(Linux)
 }
 
-/// A new session, which nobody else has.
+/// Creates a unique session.
 pub fn new_session() -> Result<Session, Error> {
     let machine = this_machine();
     let random = || machine.random();
@@ -79,16 +79,17 @@ pub struct Repository {
     pub(crate) path: PathBuf,
     /// Files in `path`.
     pub(crate) disk: Arc<dyn Disk>,
-    /// Files in `path/audit`, whose mutex is that of the audit log; or why there can be none, which stops nobody.
+    /// Files in `path/audit`, whose mutex is that of the audit log; or why there can be none, which
+    /// prevents no other work.
     audit: Result<Arc<dyn Disk>, String>,
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) me: Identity,
     pub(crate) id: String,
-    /// What `config.json` says of leases, or what is wrong with it.
+    /// The lease policy of `config.json`, or what is wrong with it.
     policy: Result<PolicyWish, String>,
-    /// As it was when it was opened, or as it is about to be.
+    /// As it was when the repository was opened, or as it is about to be.
     format: facts::Format,
-    /// The directory from which it was looked for, and where that is without links.
+    /// The directory from which the search began, and its path without links.
     asked: Option<(PathBuf, PathBuf)>,
 }
 
@@ -104,36 +105,36 @@ impl fmt::Debug for Repository {
 pub struct WorktreeEntry {
     /// Its name.
     pub name: LockName,
-    /// Where its files are.
+    /// Directory of its files.
     pub path: PathBuf,
-    /// Who may write.
+    /// Whether one holder or everyone may write.
     pub isolation: Isolation,
-    /// Since when it has been.
+    /// Time of its creation.
     pub created_at: Option<jiff::Timestamp>,
-    /// Its directory is there.
+    /// Whether its directory exists.
     pub has_payload: bool,
-    /// What is wrong with it, if anything is.
+    /// The problem with it, if there is one.
     pub problem: Option<String>,
 }
 
-/// What came of making, renaming or removing a worktree.
+/// Result of creating, renaming or removing a worktree.
 #[derive(Debug)]
 pub enum Changing {
     /// It is done.
     Done(WorktreeEntry),
-    /// There is none of that name.
+    /// There is no worktree of that name.
     Missing,
-    /// There is one of that name already, or one that a file system may take for it.
+    /// A worktree of that name already exists, or one that a file system may take for it.
     Exists(LockName),
-    /// Somebody holds its lease.
+    /// A session holds its lease.
     Leased(Box<LeaseRefusal>),
-    /// Its directory has files in it, and `force` wasn't said.
+    /// Its directory has files in it, and `force` wasn't given.
     NotEmpty(PathBuf),
 }
 
 impl Repository {
-    /// The repository in `top` on any disk: `disk` has what is in its `.jvs`, `audit` what is in `.jvs/audit`. It may be an empty one,
-    /// which [`Self::found`] makes a repository.
+    /// Opens the repository in `top` on any disk: `disk` has what is in its `.jvs`, `audit` what is
+    /// in `.jvs/audit`. It may be an empty one, which [`Self::found`] makes a repository.
     pub fn on(
         top: &Path,
         disk: Arc<dyn Disk>,
@@ -141,12 +142,12 @@ impl Repository {
         machine: Arc<dyn Machine>,
         me: Identity,
     ) -> Result<Self, Error> {
-        // Whoever founds it, or works in it, is told what is wrong with it.
+        // A process that founds it, or works in it, receives the error.
         let format = facts::format(&*disk, &top.join(JVS)).unwrap_or_default();
         Self::with(top, Disks { jvs: disk, audit: Ok(audit), format }, machine, me)
     }
 
-    /// The same, if need be without a log.
+    /// Like `on`, if need be without a log.
     fn with(
         top: &Path,
         Disks { jvs: disk, audit, format }: Disks,
@@ -161,19 +162,20 @@ impl Repository {
         Ok(Self { top: top.to_owned(), path, disk, audit, machine, me, id, policy, format, asked: None })
     }
 
-    /// The same repository with another caller.
+    /// Returns the same repository with another caller.
     #[must_use]
     pub fn acting_as(self, me: Identity) -> Self {
         let me = Identity { fs: self.me.fs, ..me };
         Self { me, ..self }
     }
 
-    /// The directory with `.jvs` in it.
+    /// Returns the directory with `.jvs` in it.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// What its `config.json` says of leases. Who keeps a lease or ends it doesn't need that: an error of it is only theirs who ask.
+    /// Returns the lease policy of `config.json`. A caller that renews or ends a lease doesn't need
+    /// it: only callers that ask for it see its error.
     pub fn policy(&self) -> Result<PolicyWish, Error> {
         let wish = self.policy.clone().and_then(|wish| match wish.policy() {
             Ok(_) => Ok(wish),
@@ -184,7 +186,7 @@ impl Repository {
         })
     }
 
-    /// The policy that counts where nobody says another.
+    /// Returns the policy that applies if no other is given.
     pub(crate) fn own_policy(&self) -> LeasePolicy {
         let wish = self.policy.as_ref().ok().and_then(|wish| wish.policy().ok());
         wish.unwrap_or(LeasePolicy::DEFAULT)
@@ -195,17 +197,17 @@ impl Repository {
         self.format.is_here
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Who asks.
+    /// Returns the caller's identity.
     pub fn me(&self) -> &Identity {
         &self.me
     }
 
-    /// Now, by its machine's clocks.
+    /// Returns the current time, by its machine's clocks.
     pub fn now(&self) -> Moment {
         self.machine.now()
     }

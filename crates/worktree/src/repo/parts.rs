@@ -1,4 +1,4 @@
-//! The parts of a repository: one type for each thing that is done to it.
+//! The parts of a repository: one type for each operation on it.
 
 use super::Repository;
 use super::format::JvsFormat;
@@ -9,17 +9,17 @@ use crate::snapshot::gc::Gc;
 use crate::snapshot::intents::Intents;
 
 impl Repository {
-    /// Its snapshots.
+    /// Returns its snapshots.
     pub fn snapshots(&self) -> Snapshots<'_> {
         Snapshots { repo: self }
     }
 
-    /// The removal of its snapshots.
+    /// Returns the garbage collector of its snapshots.
     pub fn gc(&self) -> Gc<'_> {
         Gc { repo: self }
     }
 
-    /// Its audit log.
+    /// Returns its audit log.
     pub fn audit_log(&self) -> AuditLog<'_> {
         AuditLog { repo: self }
     }

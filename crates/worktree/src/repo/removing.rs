@@ -1,4 +1,6 @@
-//! A worktree goes, with its files. First its configuration says that it goes, so that nobody gets its lease any more. Then they move out of the way in one step, and are deleted where nobody looks for them.
+//! Removes a worktree, with its files. First its configuration announces the removal, so that no
+//! session acquires its lease any more. Then the files are moved out of the way in one step, and
+//! are deleted where no process looks for them.
 
 use crate::repo::worktrees::WorktreeChanges;
 use std::io;
@@ -19,18 +21,18 @@ use lokt_sys::mutex::Inside;
 use lokt_sys::payload::{self, Payload};
 use lokt_sys::warnings::{Warning, WithWarnings};
 
-/// Where things are that are being deleted.
+/// Directory of things that are being deleted.
 pub(crate) const TRASH: &str = "trash";
 
 impl Repository {
-    /// Removes one with its files. Nobody may hold its lease.
+    /// Removes a worktree with its files. No session may hold its lease.
     pub fn remove(&self, name: &LockName, force: bool) -> Result<WithWarnings<Changing>, Error> {
         refuse_main(name, "removed")?;
         let said = |value| Ok(WithWarnings { value, warnings: Vec::new() });
         let Some(worktree) = self.worktree(name)? else { return said(Changing::Missing) };
         let path = self.files_of(name);
         let is_full = || Ok(payload::examine(&path).at("look at", &path, "")? == Payload::Full);
-        // That somebody works there matters more than what is in it.
+        // A live lease matters more than the files.
         if !force && is_full()? && !worktree.status(None)?.lives {
             return said(Changing::NotEmpty(path));
         }
@@ -52,7 +54,8 @@ impl Repository {
                 let _ = self.changes().replace_config(&inside, name, &config);
             }
         })?;
-        // What can't be taken back comes last, and only if nobody else can have thought it theirs.
+        // The irreversible step comes last, and only if no other session can have considered the
+        // lease its own.
         let kept = leased.check();
         drop(inside);
         let mut warnings = leased.release();
@@ -67,7 +70,7 @@ impl Repository {
 }
 
 impl WorktreeChanges<'_> {
-    /// Lets a worktree stay that somebody was about to remove, who was killed. True: it does.
+    /// Withdraws a removal whose process was killed: the worktree stays. Returns true if it does.
     pub(crate) fn take_back_removal(&self, name: &LockName) -> Result<bool, Error> {
         let Some(config) = self.repo.config(name)?.filter(|config| config.removing) else { return Ok(false) };
         let worktree = Worktree { repo: self.repo.clone(), name: name.clone(), config };
@@ -81,7 +84,7 @@ impl WorktreeChanges<'_> {
         Ok(true)
     }
 
-    /// Moves the files and what is known about them into the trash: where that is.
+    /// Moves the files and the metadata to the trash, and returns where that is.
     fn throw_away(&self, _proof: &Inside, name: &LockName) -> Result<PathBuf, Error> {
         let place = format!("{TRASH}/{name}-{:032x}", self.repo.random()?);
         self.repo.disk.make_dir(&place).at("make", &self.repo.path, &place)?;

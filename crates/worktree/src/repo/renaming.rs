@@ -1,9 +1,11 @@
-//! Another name for a worktree.
+//! Renames a worktree.
 //!
-//! First its numbers are kept under the old name. Then its configuration says where it goes; from then on there is no way back, and
-//! whoever finds it so finishes what was begun: its directory moves, then what is known about it; its numbers go on above those that came
-//! along; then its configuration has the new name. Each step can be done only once, or as often as one likes, so it doesn't matter who does
-//! it. What is known about the leases stays under the old name: its numbers are used.
+//! First its numbers are kept under the old name. Then its configuration says where it goes. From
+//! then on there is no way back, and any process that finds it so completes the rename: its
+//! directory is moved, then its metadata; its numbers continue above those that came along; then
+//! its configuration has the new name. Each step can be done only once, or any number of times, so
+//! it doesn't matter which process does it. Everything about the leases stays under the old name:
+//! its numbers are used.
 
 use super::facts::replace_file;
 use crate::repo::worktrees::WorktreeChanges;
@@ -28,7 +30,7 @@ use lokt_sys::payload::{self, Payload};
 use lokt_sys::warnings::{Warning, WithWarnings};
 
 impl Repository {
-    /// Gives one another name. Nobody may hold its lease.
+    /// Renames a worktree. No session may hold its lease.
     pub fn rename(&self, name: &LockName, new: &LockName) -> Result<WithWarnings<Changing>, Error> {
         refuse_main(name, "renamed")?;
         if new.as_str().eq_ignore_ascii_case(MAIN) || is_reserved(new) {
@@ -44,7 +46,7 @@ impl Repository {
             Err(refusal) => return said(Changing::Leased(refusal)),
         };
         let inside = self.inside()?;
-        // As it is now that nobody else changes it.
+        // Read again, now that no other process changes it.
         let Some(config) = self.config(name)? else { return said(Changing::Missing) };
         if let Some(other) = self.taken(new)? {
             return said(Changing::Exists(other));
@@ -60,7 +62,7 @@ impl Repository {
         }
         self.changes().keep_fences(&inside, &worktree)?;
         self.changes().clear_metadata(&inside, new)?;
-        // Its chain stays here.
+        // Its chain stays under the old name.
         let (head, slot) = (worktree.head()?, config.head_slot());
         let going = config.clone().with_head(head.as_ref().map(SnapshotId::as_str), slot);
         let going = WorktreeConfig { renaming_to: Some(new.as_str().into()), ..going };
@@ -76,7 +78,7 @@ impl Repository {
         Ok(WithWarnings { value: Changing::Done(self.changes().entry(new, &renamed)), warnings })
     }
 
-    /// Tells the audit log.
+    /// Writes an event to the audit log.
     pub(crate) fn note(
         &self,
         operation: &str,
@@ -103,7 +105,8 @@ impl WorktreeChanges<'_> {
 }
 
 impl WorktreeChanges<'_> {
-    /// Finishes a rename whose process was killed, if nobody holds the lease. True: it did.
+    /// Completes a rename whose process was killed, if no session holds the lease. Returns true if
+    /// it did.
     pub(crate) fn finish_rename(&self, name: &LockName) -> Result<bool, Error> {
         let Some(config) = self.repo.config(name)? else { return Ok(false) };
         let Some(new) = config.renaming_to.as_deref().and_then(|new| LockName::new(new).ok()) else { return Ok(false) };
@@ -127,7 +130,7 @@ impl WorktreeChanges<'_> {
         Ok(true)
     }
 
-    /// The steps, each of which may have been done. The lease is held.
+    /// Carries out the steps, each of which may have been done. The lease is held.
     fn finish(
         &self,
         inside: &Inside,
@@ -138,20 +141,21 @@ impl WorktreeChanges<'_> {
         let name = &worktree.name;
         let (from, to) = (self.repo.files_of(name), self.repo.files_of(new));
         match payload::move_new(&from, &to) {
-            // Somebody has moved it, or it was missing before.
+            // Another process has moved it, or it was missing before.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done.map_err(|error| cant_move(&from, error))?,
         }
-        // Moves along.
+        // The ceiling moves along.
         self.restore_fence(inside, worktree)?;
         let (old_dir, new_dir) = (metadata(name), metadata(new));
-        // What a late command about an earlier worktree of that name left is no reason to stop here.
+        // Files that a late command about an earlier worktree of that name left are no reason to
+        // stop here.
         if self.repo.config(new)?.is_none() {
             self.clear_metadata(inside, new)?;
         }
         self.repo.disk.rename_new(&old_dir, &new_dir).at("rename", &self.repo.path, &old_dir)?;
         self.repo.disk.sync_dir(WORKTREES).at("sync", &self.repo.path, WORKTREES)?;
-        // What shows our lease to jvs moved along, and would show it there.
+        // The view that shows our lease to `jvs` moved along, and would show it there.
         Worktree { repo: self.repo.clone(), name: new.clone(), config: config.clone() }
             .views()
             .remove_view_of(&worktree.views())?;
@@ -159,8 +163,9 @@ impl WorktreeChanges<'_> {
         Ok(self.repo.config(new)?.unwrap_or_else(|| config.clone()))
     }
 
-    /// The last steps: a chain that is left of an earlier worktree of this name goes on above the numbers that came along; then its
-    /// configuration says what it is called. False: it does.
+    /// Carries out the last steps. A chain that is left of an earlier worktree of this name
+    /// continues above the numbers that came along; then the configuration has the new name.
+    /// Returns false if it already does.
     fn arrive(&self, inside: &Inside, name: &LockName) -> Result<bool, Error> {
         let Some(config) = self.repo.config(name)?.filter(|config| config.renaming_to.is_some()) else {
             return Ok(false);
@@ -169,14 +174,15 @@ impl WorktreeChanges<'_> {
         self.restore_fence(inside, &worktree)?;
         let used = worktree.fences().ceiling()?;
         go_on_above(inside, &worktree, used)?;
-        // What an earlier worktree of that name was at isn't where this one is.
+        // The head of an earlier worktree of that name isn't this one's.
         let config = if used > 0 { config.clone().with_head(config.head(), used) } else { config };
         let config = WorktreeConfig { name: name.as_str().into(), renaming_to: None, ..config };
         self.repo.changes().replace_config(inside, name, &config)?;
         Ok(true)
     }
 
-    /// Removes what is left in the directory of a worktree that isn't there, and keeps its numbers.
+    /// Removes the remains in the directory of a worktree that doesn't exist, and keeps its
+    /// numbers.
     fn clear_metadata(&self, inside: &Inside, name: &LockName) -> Result<(), Error> {
         let dir = metadata(name);
         let names = self.repo.disk.list(&dir).at("list", &self.repo.path, &dir)?;
@@ -189,9 +195,10 @@ impl WorktreeChanges<'_> {
         self.repo.disk.remove_dir(&dir).at("remove", &self.repo.path, &dir)
     }
 
-    /// Says what is about to happen to a worktree, then looks whether its lease is still ours. Whoever gets the lease looks whether
-    /// something is said, and then gives it back: so one of the two sees the other, however long either was stopped. `before`: what was
-    /// said before, and is said again when the lease is lost.
+    /// Announces what is about to happen to a worktree, then checks that its lease is still ours. A
+    /// new holder checks for an announcement, and then releases the lease. So one of the two sees
+    /// the other, however long either was suspended. `before` is the former configuration, which is
+    /// restored if the lease is lost.
     pub(super) fn announce(
         &self,
         inside: &Inside,
@@ -204,7 +211,7 @@ impl WorktreeChanges<'_> {
         leased.check().inspect_err(|_| drop(self.repo.changes().replace_config(inside, name, before)))
     }
 
-    /// A rename that came to nothing isn't done later by somebody else, if that can be helped.
+    /// Withdraws a rename that failed, so that no other process completes it later, if possible.
     fn withdraw(&self, inside: &Inside, leased: &Leased<'_>, name: &LockName, new: &LockName, before: &WorktreeConfig) {
         if !matches!(self.repo.config(name), Ok(Some(_))) || leased.check().is_err() {
             return;
@@ -223,7 +230,7 @@ impl WorktreeChanges<'_> {
     }
 }
 
-/// The directory can't be moved.
+/// Returns the error for a directory that can't be moved.
 pub(super) fn cant_move(path: &Path, error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::CrossesDevices {
         let message = format!("{} can't be moved in one step: {error}", path.display());

@@ -1,7 +1,9 @@
-//! The numbers of leases outlive the worktree: whoever has its name next, and whoever has its files under another name, goes on above them.
+//! The numbers of leases outlive the worktree: a new worktree of its name, and one that has its
+//! files under another name, continue above them.
 //!
-//! Three things know of them: the ceilings beside a worktree's configuration, which go where that goes; the chain, which stays under the
-//! name; and the ceilings that are kept for a name, here, when its worktree goes. Each can lack what another has.
+//! Three places record them: the ceilings beside a worktree's configuration, which move along with
+//! it; the chain, which stays under the name; and the ceilings that are kept for a name, here, when
+//! its worktree is removed or renamed. Each can lack what another has.
 
 use crate::repo::worktrees::WorktreeChanges;
 use std::io;
@@ -16,11 +18,13 @@ use crate::lease::{Reading, Worktree};
 use lokt_sys::error::{At as _, Error};
 use lokt_sys::mutex::Inside;
 
-/// A chain that others change while it is to jump: they get somewhere each time.
+/// Maximum number of attempts to skip ahead while others change the chain: they make progress each
+/// time.
 const JUMPS_MAX: usize = 1000;
 
 impl WorktreeChanges<'_> {
-    /// Keeps the highest number that was ever allowed under this name, before anything else changes.
+    /// Keeps the highest number that was ever allowed under this name, before anything else
+    /// changes.
     pub(super) fn keep_fences(&self, proof: &Inside, worktree: &Worktree) -> Result<(), Error> {
         self.keep_fence(proof, &worktree.name, ever_allowed(worktree)?)
     }
@@ -34,7 +38,8 @@ impl WorktreeChanges<'_> {
         self.make_fence(&dir, &kept_fence_name(name.as_str(), ceiling))
     }
 
-    /// Puts the ceiling of everything that was ever allowed under this name where leases look for it.
+    /// Puts the ceiling of everything that was ever allowed under this name where leases look for
+    /// it.
     pub(super) fn restore_fence(&self, _proof: &Inside, worktree: &Worktree) -> Result<(), Error> {
         let ceiling = ever_allowed(worktree)?;
         if worktree.fences().ceiling()? >= ceiling {
@@ -43,7 +48,7 @@ impl WorktreeChanges<'_> {
         self.make_fence(&metadata(&worktree.name), &fence_name(ceiling))
     }
 
-    /// Makes a ceiling, durably.
+    /// Creates a ceiling, durably.
     fn make_fence(&self, dir: &str, name: &str) -> Result<(), Error> {
         let path = format!("{dir}/{name}");
         match self.repo.disk.create_as(&path, b"", FILE_MODE) {
@@ -54,7 +59,7 @@ impl WorktreeChanges<'_> {
     }
 }
 
-/// Makes the chain of a worktree go on above `used`.
+/// Makes the chain of a worktree continue above `used`.
 pub(super) fn go_on_above(_proof: &Inside, worktree: &Worktree, used: u64) -> Result<(), Error> {
     for _ in 0..JUMPS_MAX {
         match worktree.chain().read()? {
@@ -66,7 +71,7 @@ pub(super) fn go_on_above(_proof: &Inside, worktree: &Worktree, used: u64) -> Re
     Err(worktree.writer().too_busy())
 }
 
-/// The highest number that was ever allowed under this name, whatever knows of it.
+/// Returns the highest number that was ever allowed under this name, by any record of it.
 fn ever_allowed(worktree: &Worktree) -> Result<u64, Error> {
     let chain = match worktree.chain().read()? {
         Reading::Born(links) => links.ceiling().max(links.next()),

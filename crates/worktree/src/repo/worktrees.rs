@@ -1,7 +1,8 @@
-//! The worktrees of a repository, and one more.
+//! The worktrees of a repository, and the creation of one.
 //!
-//! A worktree is there while its `config.json` is: that is created exclusively, after the directory for its files. What is found without
-//! one was left behind by somebody who was killed, and is used by the next of that name.
+//! A worktree exists while its `config.json` does: that is created exclusively, after the directory
+//! for its files. A directory without one was left behind by a killed process, and is used by the
+//! next worktree of that name.
 
 use std::path::{Path, PathBuf};
 
@@ -21,10 +22,10 @@ use lokt_sys::mutex::{Inside, PATIENCE};
 use lokt_sys::payload::{self, Payload};
 use lokt_sys::warnings::WithWarnings;
 
-/// Where the ceilings of worktrees are that were removed or have another name now.
+/// Directory of the ceilings of worktrees that were removed or renamed.
 pub(crate) const FENCES: &str = ".fences";
 
-/// What may be in the directory of a new worktree.
+/// Files that may be in the directory of a new worktree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Files {
     None,
@@ -32,24 +33,24 @@ pub(super) enum Files {
 }
 
 impl Repository {
-    /// The worktree of that name; `None` if there is none. One that was left on its way to another name goes there first, and one that was
-    /// about to be removed stays, unless somebody holds its lease.
+    /// Returns the worktree of that name; `None` if there is none. An interrupted rename is
+    /// completed first, and an interrupted removal is withdrawn, unless a session holds the lease.
     pub fn worktree(&self, name: &LockName) -> Result<Option<Worktree>, Error> {
         let mut config = self.config(name)?;
         if config.as_ref().is_some_and(|config| config.renaming_to.is_some() || config.removing) {
-            // Whatever keeps it from being settled keeps its lease from being granted, too.
+            // Whatever prevents that prevents its lease from being granted, too.
             let _ = self.changes().settle(name);
             config = self.config(name)?;
         }
-        // Who wants it wants it where it is.
+        // The caller wants it where it is.
         let config = config.map(WorktreeConfig::staying);
         Ok(config.map(|config| Worktree { repo: self.clone(), name: name.clone(), config }))
     }
 
-    /// All of them, by name.
+    /// Returns all of them, by name.
     pub fn worktrees(&self) -> Result<Vec<WorktreeEntry>, Error> {
         for name in self.worktree_names()? {
-            // Whatever keeps it from being finished is told when it is asked for by its name.
+            // Whatever prevents that is reported when the worktree is requested by its name.
             let _ = self.changes().settle(&name);
         }
         let mut entries = Vec::new();
@@ -67,7 +68,7 @@ impl Repository {
         Ok(entries)
     }
 
-    /// Makes one.
+    /// Creates a worktree.
     pub fn create(&self, name: &LockName, isolation: Isolation) -> Result<WithWarnings<Changing>, Error> {
         if is_reserved(name) {
             return Err(Error::new(ErrorKind::BadName, format!("\"{name}\" can't be the name of a worktree")));
@@ -81,7 +82,7 @@ impl Repository {
         Ok(WithWarnings { value, warnings })
     }
 
-    /// The directory of a worktree's files.
+    /// Returns the directory of a worktree's files.
     pub fn files_of(&self, name: &LockName) -> PathBuf {
         match (name.as_str() == MAIN, self.is_here()) {
             (true, true) => self.top.clone(),
@@ -91,27 +92,27 @@ impl Repository {
         }
     }
 
-    /// What is said of a worktree; `None` if there is none.
+    /// Returns the configuration of a worktree; `None` if there is none.
     pub(crate) fn config(&self, name: &LockName) -> Result<Option<WorktreeConfig>, Error> {
         if is_reserved(name) {
             return Ok(None);
         }
         let file = config_file(name);
-        // Who renames or removes it moves the directory away, with the file in it.
+        // A rename or removal moves the directory away, with the file in it.
         self.disk.refresh(WORKTREES);
         let Some(bytes) = read(&*self.disk, &self.path, &file)? else { return Ok(None) };
         let config = WorktreeConfig::parse(&bytes);
         config.map(Some).map_err(|why| damaged(&self.path, &file, &format!("is damaged: {why}")))
     }
 
-    /// The names of all directories that may be a worktree's.
+    /// Returns the names of all directories that may be a worktree's.
     pub(crate) fn worktree_names(&self) -> Result<Vec<LockName>, Error> {
         let names = self.disk.list(WORKTREES).at("list", &self.path, WORKTREES)?;
         Ok(names.iter().filter_map(|name| LockName::new(name).ok()).filter(|name| !is_reserved(name)).collect())
     }
 
-    /// The worktree that has this name, or one that a file system without upper case takes for it. The name of the ceilings' directory
-    /// is nobody's.
+    /// Returns the worktree that has this name, or one that a case-insensitive file system takes
+    /// for it. The name of the ceilings' directory is reserved.
     pub fn taken(&self, name: &LockName) -> Result<Option<LockName>, Error> {
         if is_reserved(name) {
             return Ok(Some(name.clone()));
@@ -119,12 +120,12 @@ impl Repository {
         for other in self.worktree_names()? {
             let is_taken = match self.config(&other) {
                 Ok(None) => false,
-                // One that is on its way to the name has it, too.
+                // A worktree that is being renamed to the name has it, too.
                 Ok(Some(config)) => {
                     is_same(&other, name)
                         || config.renaming_to.is_some_and(|new| new.eq_ignore_ascii_case(name.as_str()))
                 }
-                // What can't be read has its name.
+                // An unreadable worktree has its name.
                 Err(_) => is_same(&other, name),
             };
             if is_taken {
@@ -134,14 +135,15 @@ impl Repository {
         Ok(None)
     }
 
-    /// One at a time makes, renames and removes worktrees. Leases don't depend on it.
+    /// Enters the mutex: one process at a time creates, renames and removes worktrees. Leases don't
+    /// depend on it.
     pub(crate) fn inside(&self) -> Result<Inside, Error> {
         Inside::enter(&*self.disk, PATIENCE).map_err(|failure| Error::mutex(&self.path, failure))
     }
 }
 
 impl WorktreeChanges<'_> {
-    /// Ends what somebody began with a worktree and didn't end.
+    /// Ends an interrupted change of a worktree.
     fn settle(&self, name: &LockName) -> Result<(), Error> {
         match self.repo.config(name)? {
             Some(config) if config.renaming_to.is_some() => self.finish_rename(name)?,
@@ -185,7 +187,7 @@ impl WorktreeChanges<'_> {
         }
     }
 
-    /// Makes a worktree, unless there is one.
+    /// Creates a worktree, unless there is one.
     pub(super) fn make_worktree(
         &self,
         name: &LockName,
@@ -196,7 +198,8 @@ impl WorktreeChanges<'_> {
         self.make_as(name, &config, allowed, &mut |_| Ok(()))
     }
 
-    /// The same with the files of a snapshot, which `fill` puts where the directory is.
+    /// Like `make_worktree`, with the files of a snapshot, which `fill` puts where the directory
+    /// is.
     pub(crate) fn make_restored(
         &self,
         name: &LockName,
@@ -236,7 +239,7 @@ impl WorktreeChanges<'_> {
         let worktree = Worktree { repo: self.repo.clone(), name: name.clone(), config: config.clone() };
         self.restore_fence(&inside, &worktree)?;
         fill(&path)?;
-        // What an earlier worktree of that name published isn't this one's.
+        // Snapshots that an earlier worktree of that name published aren't this one's.
         let config = match worktree.fences().ceiling()? {
             0 => config.clone(),
             ceiling => {
@@ -254,14 +257,14 @@ impl WorktreeChanges<'_> {
         let dir = metadata(name);
         self.repo.disk.sync_dir(&dir).at("sync", &self.repo.path, &dir)?;
         self.repo.disk.sync_dir(WORKTREES).at("sync", &self.repo.path, WORKTREES)?;
-        // Here rather than by the first who want its lease, who may be many.
-        // If it can't, they do.
+        // Here rather than by the first processes that want its lease: they may be many. If this
+        // fails, they do it.
         let _ = worktree.chain().ensure_created();
         Ok(Changing::Done(self.repo.changes().entry(name, &config)))
     }
 }
 
-/// The directory of what is known about a worktree.
+/// Returns the directory of a worktree's metadata.
 pub(crate) fn metadata(name: &LockName) -> String {
     format!("{WORKTREES}/{name}")
 }
@@ -270,7 +273,7 @@ pub(super) fn config_file(name: &LockName) -> String {
     format!("{WORKTREES}/{name}/{CONFIG_FILE}")
 }
 
-/// Names are ASCII.
+/// Reports whether two names are the same to a case-insensitive file system. Names are ASCII.
 pub(crate) fn is_same(one: &LockName, other: &LockName) -> bool {
     one.as_str().eq_ignore_ascii_case(other.as_str())
 }

@@ -1,4 +1,4 @@
-//! What is asked of snapshots, and what is answered.
+//! Requests about snapshots, and the answers to them.
 
 use std::path::PathBuf;
 
@@ -10,61 +10,63 @@ use lokt_core::snapshot::id::SnapshotId;
 
 use crate::lease::LeaseRefusal;
 
-/// Under what somebody acts on a worktree that has a lease; one that is shared asks nobody.
+/// Authority for a change of a worktree that has a lease; a shared worktree needs none.
 #[derive(Clone, Copy)]
 pub enum Acting<'a> {
-    /// The lease of this session, which gets more time while the work goes on.
+    /// The lease of this session, which is renewed during the work.
     Session(&'a Session),
     /// The lease with this token.
     Token(u64),
-    /// A lease that is taken for as long as the work goes on.
+    /// A lease that is acquired for the duration of the work.
     Acquire,
 }
 
-/// How a snapshot is wanted.
+/// A request for a snapshot.
 pub struct SnapshotWish<'a> {
-    /// What is promised about files that change meanwhile.
+    /// Guarantee about files that change during the copy.
     pub consistency: Consistency,
-    /// What the user says about it.
+    /// The user's note.
     pub note: Option<String>,
-    /// Under what.
+    /// The authority.
     pub acting: Acting<'a>,
-    /// With `.git`, where the worktree is the directory that `.jvs` is in. Elsewhere it always is a part of it.
+    /// Include `.git`, if the worktree is the directory that `.jvs` is in. Elsewhere it is always
+    /// included.
     pub with_git: bool,
 }
 
 /// The answer to `snapshot create`.
 #[derive(Debug)]
 pub enum Snapshotting {
-    /// It is there, for good.
+    /// The snapshot exists, durably.
     Taken(Box<Taken>),
-    /// The lease isn't the asker's, or no longer; nothing is to be seen of it.
+    /// The caller doesn't hold the lease, or no longer; nothing of the snapshot is visible.
     Denied(Box<LeaseRefusal>),
-    /// It was told to stop; nothing is to be seen of it.
+    /// The work was told to stop; nothing of the snapshot is visible.
     Interrupted,
 }
 
 /// A snapshot that was taken.
 #[derive(Debug)]
 pub struct Taken {
-    /// What is said of it.
+    /// Its descriptor.
     pub descriptor: Descriptor,
-    /// So many files are as they were in the snapshot before, and were not copied.
+    /// Number of files that are as they were in the snapshot before, and were not copied.
     pub reused_files: u64,
-    /// So many files were copied.
+    /// Number of files that were copied.
     pub copied_files: u64,
-    /// So many bytes were.
+    /// Number of bytes that were copied.
     pub copied_bytes: u64,
 }
 
-/// How a worktree gets the files of a snapshot.
+/// Options of a restore in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InPlace {
-    /// Even if what is there now isn't in any snapshot.
+    /// Restore even if the current files aren't in any snapshot.
     pub force: bool,
-    /// Only say what would change.
+    /// Only report what would change.
     pub dry_run: bool,
-    /// With the `.git` that the snapshot has, where the worktree is the directory that `.jvs` is in; otherwise the one that is there stays.
+    /// Restore the snapshot's `.git`, too, if the worktree is the directory that `.jvs` is in.
+    /// Otherwise the current one stays.
     pub with_git: bool,
 }
 
@@ -73,153 +75,154 @@ pub struct InPlace {
 pub enum Restoring {
     /// The worktree has the snapshot's files.
     Restored(Box<Restored>),
-    /// The lease isn't the asker's, or no longer; nothing was changed.
+    /// The caller doesn't hold the lease, or no longer; nothing was changed.
     Denied(Box<LeaseRefusal>),
-    /// What is there isn't in the snapshot that it was made from; nothing was changed.
+    /// The current files aren't in the snapshot that they were made from; nothing was changed.
     Dirty(Difference),
-    /// What would change.
+    /// The changes that a restore would make.
     Planned(Difference),
-    /// It was told to stop; nothing was changed.
+    /// The work was told to stop; nothing was changed.
     Interrupted,
 }
 
-/// What was restored.
+/// A finished restore.
 #[derive(Debug)]
 pub struct Restored {
-    /// Which snapshot.
+    /// The snapshot.
     pub id: SnapshotId,
-    /// Which worktree has its files now.
+    /// The worktree that has its files now.
     pub worktree: LockName,
-    /// Where they are.
+    /// Directory of the files.
     pub path: PathBuf,
-    /// So many.
+    /// Number of files.
     pub files: u64,
-    /// So many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Where the files are that were there before, until `gc`.
+    /// Directory of the former files, until `gc`.
     pub old_tree: Option<PathBuf>,
-    /// The worktree's directory is the one that it was: what is in it was exchanged, not the directory.
+    /// The worktree's directory is still the same one: its contents were exchanged, not the
+    /// directory.
     pub in_parts: bool,
 }
 
 /// The answer to `snapshot restore` into a worktree of its own.
 #[derive(Debug)]
 pub enum Unfolding {
-    /// It is there.
+    /// The worktree was created.
     Made(Box<Restored>),
-    /// There is one of that name already, or one that a file system may take for it.
+    /// A worktree of that name already exists, or one that a file system may take for it.
     Exists(LockName),
     /// Something is where its files would be.
     NotEmpty(PathBuf),
-    /// It was told to stop; nothing was made.
+    /// The work was told to stop; nothing was created.
     Interrupted,
 }
 
 /// A snapshot that is visible.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// What is said of it.
+    /// Its descriptor.
     pub descriptor: Descriptor,
-    /// Somebody wants it kept.
+    /// Whether it is pinned.
     pub pinned: bool,
     /// The names that it has.
     pub refs: Vec<String>,
-    /// The worktrees whose files were last like it.
+    /// The worktrees whose files last matched it.
     pub head_of: Vec<LockName>,
 }
 
-/// What can't be used of a snapshot that should be visible.
+/// The unusable part of a snapshot that should be visible.
 #[derive(Debug, Clone)]
 pub struct Spoiled {
-    /// Which.
+    /// The snapshot.
     pub id: SnapshotId,
     /// The file or directory.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with it.
     pub why: String,
 }
 
 /// A snapshot that isn't there, or not yet.
 #[derive(Debug, Clone)]
 pub struct Unfinished {
-    /// Which.
+    /// The snapshot.
     pub id: SnapshotId,
-    /// Somebody is at it.
+    /// Whether a process is working on it.
     pub running: bool,
 }
 
 /// A snapshot that was removed.
 #[derive(Debug, Clone)]
 pub struct Collected {
-    /// Which.
+    /// The snapshot.
     pub id: SnapshotId,
-    /// When.
+    /// Time of the removal.
     pub at: Option<Timestamp>,
-    /// The one before it.
+    /// The snapshot before it.
     pub parent: Option<SnapshotId>,
 }
 
-/// What a word for a snapshot means.
+/// Meaning of a user's word for a snapshot.
 #[derive(Debug)]
 pub enum Named {
-    /// This one.
+    /// This snapshot.
     Found(Box<Listed>),
-    /// One that isn't whole.
+    /// An incomplete snapshot.
     Partial(Unfinished),
-    /// One whose description can't be used.
+    /// A snapshot whose descriptor is unusable.
     Spoiled(Spoiled),
-    /// One that was removed.
+    /// A snapshot that was removed.
     Collected(Collected),
-    /// Several: these.
+    /// Several snapshots.
     Ambiguous(Vec<SnapshotId>),
-    /// Nothing.
+    /// No snapshot.
     Missing,
 }
 
-/// Two trees, compared. Paths are relative, and of any bytes.
+/// Differences between two trees. Paths are relative, and of any bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Only in the second.
     pub added: Vec<Vec<u8>>,
     /// Only in the first.
     pub removed: Vec<Vec<u8>>,
-    /// Other content, another kind, or another target.
+    /// Different content, kind or target.
     pub modified: Vec<Vec<u8>>,
-    /// The same content with another mode, time, owner or attribute.
+    /// The same content with another mode, time or attribute.
     pub touched: Vec<Vec<u8>>,
 }
 
 impl Difference {
-    /// Are they the same?
+    /// Reports whether the trees are equal.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.modified.is_empty() && self.touched.is_empty()
     }
 }
 
-/// A snapshot, verified.
+/// Result of verifying a snapshot.
 #[derive(Debug, Clone)]
 pub struct Verification {
-    /// Which.
+    /// The snapshot.
     pub id: SnapshotId,
-    /// Its description is what it was.
+    /// Whether its descriptor is unchanged.
     pub checksum_valid: bool,
-    /// Its files are what they were.
+    /// Whether its files are unchanged.
     pub payload_hash_valid: bool,
-    /// What is wrong, at most a hundred.
+    /// Problems, at most a hundred.
     pub problems: Vec<String>,
-    /// So many files were read.
+    /// Number of files that were read.
     pub files: u64,
-    /// So many bytes.
+    /// Number of bytes that were read.
     pub bytes: u64,
 }
 
 impl Verification {
-    /// Is it what it was?
+    /// Reports whether the snapshot is unchanged.
     pub fn is_sound(&self) -> bool {
         self.checksum_valid && self.payload_hash_valid
     }
 
-    /// The stable code of what is wrong.
+    /// Returns the stable code of the problem.
     pub fn code(&self) -> Option<&'static str> {
         match (self.checksum_valid, self.payload_hash_valid) {
             (true, true) => None,

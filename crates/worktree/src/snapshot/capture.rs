@@ -1,4 +1,4 @@
-//! The files of a worktree, copied to where a snapshot's are.
+//! Copies the files of a worktree to the directory of a snapshot.
 
 use crate::snapshot::create::SnapshotTaker;
 use jiff::Timestamp;
@@ -15,17 +15,18 @@ use super::verify::as_files;
 use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_tree::{Control, Reuse, ignored_in};
 
-/// A copy. It is durable after [`Captured::sync`], together with whatever else was written there before.
+/// A copy. It is durable after [`Captured::sync`], together with whatever else was written there
+/// before.
 pub(super) struct Captured {
     copied: lokt_tree::Copied,
     pub(super) at: Timestamp,
     pub(super) engine: &'static str,
     pub(super) root_hash: [u8; 32],
-    /// In whose words it is to be described.
+    /// The program that its descriptor is written for.
     pub(super) schema: Schema,
-    /// The hash by the recipe of `jvs`, if it has to read the description.
+    /// The hash by the recipe of `jvs`, if `jvs` has to read the descriptor.
     pub(super) jvs_root_hash: Option<Hash>,
-    /// As bytes.
+    /// The manifest's bytes.
     pub(super) manifest: Vec<u8>,
     pub(super) changed: Vec<Vec<u8>>,
     pub(super) files: u64,
@@ -38,7 +39,7 @@ pub(super) struct Captured {
 }
 
 impl SnapshotTaker<'_> {
-    /// Copies everything to the place of snapshot `id`.
+    /// Copies everything to the directory of snapshot `id`.
     pub(super) fn capture(
         &self,
         id: &SnapshotId,
@@ -93,18 +94,19 @@ impl SnapshotTaker<'_> {
         })
     }
 
-    /// The snapshot that the worktree is at, with its manifest, if files that haven't changed since can be taken from it.
+    /// Returns the snapshot that the worktree is at, with its manifest, if files that haven't
+    /// changed since can be reused from it.
     fn snapshot_before(&self) -> Result<Option<(SnapshotId, Manifest)>, Error> {
         let Some(head) = self.worktree.head()? else { return Ok(None) };
         let Some(listed) = self.worktree.repo.snapshots().listed(&head)? else { return Ok(None) };
-        // What is damaged is of no use here; the new snapshot is whole without it.
+        // A damaged manifest is of no use here; the new snapshot is complete without it.
         let manifest = self.worktree.repo.snapshots().stored_manifest(&listed).unwrap_or_default();
         Ok(manifest.filter(|manifest| manifest.header.trusted).map(|manifest| (head, manifest)))
     }
 }
 
 impl Captured {
-    /// Does [`Captured::sync`] make durable what was written beside the copy, too?
+    /// Reports whether [`Captured::sync`] also makes durable what was written beside the copy.
     pub(super) fn syncs_all(&self) -> bool {
         self.copied.syncs_all()
     }
@@ -114,13 +116,13 @@ impl Captured {
         self.copied.sync(control).map_err(of_tree)
     }
 
-    /// What a snapshot says that isn't promised to be of one moment.
+    /// Returns the warning in a snapshot that isn't guaranteed to be of one moment.
     pub(super) fn risk(&self, consistency: Consistency) -> Option<Risk> {
         (consistency == Consistency::BestEffort).then(|| Risk::new(self.changed.iter().map(Vec::as_slice)))
     }
 }
 
-/// How many files these are, and how many bytes.
+/// Returns the number of files and of bytes.
 pub(super) fn volume<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> (u64, u64) {
     let size = |entry: &Entry| if let Kind::File { size, .. } = entry.kind { size } else { 0 };
     let add = |(files, bytes), entry: &Entry| (files + u64::from(entry.kind != Kind::Dir), bytes + size(entry));

@@ -1,7 +1,8 @@
-//! Which snapshots there are.
+//! The catalog of snapshots.
 //!
-//! A snapshot is visible when its receipt is there, or when the newest link of a chain still vouches for it. One that `jvs` made is visible
-//! when its marker is in its tree: that program knew neither.
+//! A snapshot is visible when its receipt exists, or when the newest link of a chain still vouches
+//! for it. One that `jvs` made is visible when its marker is in its tree: that program knows
+//! neither.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -27,43 +28,43 @@ use lokt_sys::files::is_dir;
 use lokt_sys::look::look;
 use lokt_sys::parallel;
 
-/// No descriptor, pin, reference or tombstone is longer.
+/// Maximum size of a descriptor, pin, reference or tombstone in bytes.
 pub(crate) const BYTES_MAX: usize = 1 << 20;
-/// What `jvs` puts into a tree when it is whole.
+/// Marker that `jvs` puts into a complete tree.
 const OLD_MARKER: &str = ".READY";
 
 /// Everything that is known about snapshots, at one moment.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    /// Those that are visible, newest first.
+    /// Visible snapshots, newest first.
     pub snapshots: Vec<Listed>,
-    /// Those that are visible, and can't be used.
+    /// Visible snapshots that are unusable.
     pub spoiled: Vec<Spoiled>,
-    /// Those that aren't visible: of somebody who is at it, or was.
+    /// Snapshots that aren't visible: a process is working on them, or was.
     pub unfinished: Vec<Unfinished>,
-    /// Those that were removed.
+    /// Snapshots that were removed.
     pub collected: Vec<Collected>,
-    /// Where each worktree is.
+    /// The snapshot that each worktree is at.
     pub heads: BTreeMap<LockName, SnapshotId>,
 }
 
-/// What a chain says of snapshots.
+/// The snapshots that a chain vouches for.
 #[derive(Debug, Default)]
 pub(crate) struct Vouched {
     pub(crate) head: Option<SnapshotId>,
     /// Published, and perhaps without a receipt.
     pub(crate) pending: Vec<SnapshotId>,
-    /// What the worktree goes back to if a restore that is decided can't be done.
+    /// The snapshot that the worktree goes back to if a decided restore is impossible.
     pub(crate) was_head: Option<SnapshotId>,
 }
 
 impl Catalog {
-    /// The visible one with that id.
+    /// Returns the visible snapshot with that id.
     pub fn get(&self, id: &SnapshotId) -> Option<&Listed> {
         self.snapshots.iter().find(|listed| listed.descriptor.id == *id)
     }
 
-    /// Which came after which.
+    /// Returns the lineage: which snapshot came after which.
     pub fn lineage(&self) -> Lineage {
         let nodes = self.snapshots.iter().map(|listed| {
             let Descriptor { id, parent, worktree, created_at, bytes, .. } = listed.descriptor.clone();
@@ -79,7 +80,7 @@ pub struct Snapshots<'r> {
 }
 
 impl Snapshots<'_> {
-    /// Reads it.
+    /// Reads the catalog.
     pub fn catalog(&self) -> Result<Catalog, Error> {
         // The chains first: a snapshot that they no longer vouch for has its receipt by then.
         let vouched = self.vouched()?;
@@ -116,7 +117,7 @@ impl Snapshots<'_> {
                     });
                 }
                 Sight::Spoiled(spoiled) => catalog.spoiled.push(spoiled),
-                // What is being removed, or was.
+                // It is being removed, or was.
                 Sight::Nothing if collected.contains_key(&id) => {}
                 Sight::Nothing => {
                     let running = running.contains(&id);
@@ -129,7 +130,7 @@ impl Snapshots<'_> {
         Ok(catalog)
     }
 
-    /// One of those that are visible.
+    /// Returns a snapshot if it is visible.
     pub(crate) fn listed(&self, id: &SnapshotId) -> Result<Option<Listed>, Error> {
         let is_there =
             |path: &str| self.repo.disk.stamp(path).at("look at", &self.repo.path, path).map(|found| found.is_some());
@@ -145,39 +146,40 @@ impl Snapshots<'_> {
         })
     }
 
-    /// What every chain says, and where there is none what the configuration does.
+    /// Returns what every chain vouches for. Without a chain, the configuration says where the
+    /// worktree is.
     pub(crate) fn vouched(&self) -> Result<BTreeMap<LockName, Vouched>, Error> {
         let mut vouched = BTreeMap::new();
-        // A chain outlives the name of its worktree, and may vouch for what that published.
+        // A chain outlives the name of its worktree, and may vouch for snapshots that it published.
         let chains = self.repo.disk.list("locks").at("list", &self.repo.path, "locks")?;
         let of_chains = chains.iter().filter_map(|name| LockName::new(name.strip_suffix(".lock.d")?).ok());
         let names: BTreeSet<LockName> = self.repo.worktree_names()?.into_iter().chain(of_chains).collect();
         for name in names {
             let config = self.repo.config(&name);
-            // What can't be read is there.
+            // If the configuration is unreadable, the worktree exists.
             let is_there = !matches!(config, Ok(None));
             let config = config.ok().flatten().unwrap_or_else(|| WorktreeConfig::nameless(name.as_str()));
             let worktree = Worktree { repo: self.repo.clone(), name: name.clone(), config };
             let mut of = match worktree.chain().read() {
                 Ok(Reading::Born(links)) => worktree.snapshot_state().vouched_by(&links),
-                // What can't be read vouches for nothing; its snapshots have receipts.
+                // An unreadable chain vouches for nothing; its snapshots have receipts.
                 Ok(Reading::Unborn) | Err(_) => {
                     let head = worktree.snapshot_state().or_later_of_jvs(worktree.snapshot_state().noted_head(), None);
                     Vouched { head, ..Vouched::default() }
                 }
             };
-            // Nobody works there any more.
+            // The worktree doesn't exist any more.
             of.head = of.head.filter(|_| is_there);
             vouched.insert(name, of);
         }
         Ok(vouched)
     }
 
-    /// What is known of one snapshot.
+    /// Returns the state of one snapshot.
     fn sight_of(&self, id: &SnapshotId, is_vouched: bool, has_tree: bool) -> Result<Sight, Error> {
         let path = descriptor_file(id);
         let spoiled = |path: &Path, why: &str| {
-            // It may have been removed while we looked.
+            // It may have been removed while we read.
             let has_receipt = self.repo.disk.stamp(&receipt_file(id)).is_ok_and(|receipt| receipt.is_some());
             // One that `jvs` made has only its marker.
             let is_there = has_receipt || is_file(&self.repo.tree_of(id).join(OLD_MARKER));
@@ -212,7 +214,7 @@ impl Snapshots<'_> {
         Ok(Sight::Visible(Box::new(descriptor)))
     }
 
-    /// When `jvs` took a snapshot, if it did and it is visible.
+    /// Returns when `jvs` took a snapshot, if it did and the snapshot is visible.
     pub(crate) fn taken_by_jvs(&self, id: &SnapshotId) -> Option<Timestamp> {
         match self.sight_of(id, false, is_dir(&self.repo.tree_of(id))).ok()? {
             Sight::Visible(descriptor) if !descriptor.schema.is_ours() => Some(descriptor.created_at),
@@ -220,7 +222,7 @@ impl Snapshots<'_> {
         }
     }
 
-    /// When a snapshot was taken, as its descriptor says.
+    /// Returns when a snapshot was taken, as its descriptor says.
     pub(crate) fn described_at(&self, id: &SnapshotId) -> Option<Timestamp> {
         let Ok(Entry::File(content)) = self.repo.disk.read(&descriptor_file(id), BYTES_MAX) else { return None };
         Descriptor::parse(&content.bytes).ok().map(|descriptor| descriptor.created_at)
@@ -241,7 +243,7 @@ impl Snapshots<'_> {
         Ok(stored)
     }
 
-    /// The receipts of what a worktree published. What can't be read is none.
+    /// Returns the receipts of what a worktree published. Unreadable ones are left out.
     pub(crate) fn receipts_of(&self, name: &LockName) -> Result<Vec<Receipt>, Error> {
         let ids: Vec<SnapshotId> = self.ids_in(SNAPSHOTS, ".ready")?.into_iter().collect();
         let receipts = parallel::map(&ids, |id| match self.repo.disk.read(&receipt_file(id), BYTES_MAX) {
@@ -251,7 +253,7 @@ impl Snapshots<'_> {
         Ok(receipts.into_iter().flatten().filter(|receipt| receipt.worktree_id == name.as_str()).collect())
     }
 
-    /// The ids of which there is a file.
+    /// Returns the ids that have a file.
     pub(crate) fn ids_in(&self, dir: &str, suffix: &str) -> Result<BTreeSet<SnapshotId>, Error> {
         let mut ids = BTreeSet::new();
         let listed = self.repo.disk.each_name(dir, &mut |name| {
@@ -261,13 +263,13 @@ impl Snapshots<'_> {
         Ok(ids)
     }
 
-    /// The names that snapshots have.
+    /// Returns the names that snapshots have.
     pub(crate) fn references(&self) -> Result<BTreeMap<String, SnapshotId>, Error> {
         let read = self.read_references()?.into_iter().filter_map(|(_, reference)| reference.ok());
         Ok(read.map(|reference| (reference.name, reference.snapshot_id)).collect())
     }
 
-    /// The snapshots that have names. If a name can't be read, nobody knows which.
+    /// Returns the snapshots that have names. If a name is unreadable, they are unknown.
     pub(crate) fn referred(&self) -> Result<BTreeSet<SnapshotId>, Error> {
         let of = |(path, reference): ReadReference| {
             reference.map(|reference| reference.snapshot_id).map_err(|why| {
@@ -278,7 +280,7 @@ impl Snapshots<'_> {
         self.read_references()?.into_iter().map(of).collect()
     }
 
-    /// Every name, by its file, or what is wrong with that.
+    /// Returns every name, by its file, or what is wrong with it.
     fn read_references(&self) -> Result<Vec<ReadReference>, Error> {
         let mut references = Vec::new();
         let names = self.repo.disk.list(REFS).at("list", &self.repo.path, REFS)?;
@@ -308,17 +310,17 @@ impl Snapshots<'_> {
         Ok(collected)
     }
 
-    /// The snapshots that somebody may be making now.
+    /// Returns the snapshots that a process may be making now.
     pub(crate) fn running(&self) -> Result<BTreeSet<SnapshotId>, Error> {
         let at = self.repo.intents().all()?.into_iter().filter(|(_, _, pursuit)| *pursuit != Pursuit::Dead);
         Ok(at.filter_map(|(_, intent, _)| Some(intent?.snapshot_id)).collect())
     }
 }
 
-/// The file of a name, and what it says or what is wrong with it.
+/// The file of a name, and its content or what is wrong with it.
 type ReadReference = (String, Result<Reference, String>);
 
-/// What there is of a snapshot.
+/// State of a snapshot.
 enum Sight {
     Visible(Box<Descriptor>),
     Spoiled(Spoiled),
@@ -333,7 +335,7 @@ struct Stored {
     receipts: BTreeSet<SnapshotId>,
 }
 
-/// By when they were made. Those of the same moment are in the order of their ids.
+/// Orders by creation time. Snapshots of the same moment are in the order of their ids.
 fn newest_first(one: &Descriptor, other: &Descriptor) -> std::cmp::Ordering {
     other.created_at.cmp(&one.created_at).then_with(|| other.id.cmp(&one.id))
 }

@@ -1,5 +1,6 @@
-//! A snapshot is taken: copied under its own name, where nobody sees it; proven to be what was there; made durable; and only then made
-//! visible, by a link that can be added only while the token is still the one.
+//! Takes a snapshot. It is copied under its own name, where no process sees it; proven to match the
+//! source; made durable; and only then made visible, by a link that can be added only while the
+//! token is current.
 
 use crate::repo::replace_file;
 use crate::snapshot::catalog::Snapshots;
@@ -65,7 +66,8 @@ impl SnapshotTaker<'_> {
     fn take(&self, wish: &SnapshotWish<'_>, token: Option<u64>, control: &Control<'_>) -> Result<Snapshotting, Error> {
         let repo = &self.worktree.repo;
         let _gc = repo.gc().keep_away()?;
-        // What is to come back comes first: otherwise the snapshot would be of what was there before.
+        // A decided restore is carried out first: otherwise the snapshot would contain the files
+        // from before it.
         self.worktree.snapshot_state().settle_now()?;
         let schema = repo.jvs_format().next_schema(&self.worktree.config)?;
         let began = repo.machine.now().wall;
@@ -76,7 +78,7 @@ impl SnapshotTaker<'_> {
         );
         repo.make_place(SNAPSHOTS)?;
         repo.make_place(DESCRIPTORS)?;
-        // `jvs gc` keeps what an intent is called after, and knows no other one.
+        // `jvs gc` keeps the snapshot that an intent is named after, and knows no other intents.
         let name = if schema.era().is_some() { id.to_string() } else { format!("snapshot-{id}") };
         let plan = Plan {
             operation: Operation::Snapshot,
@@ -90,7 +92,8 @@ impl SnapshotTaker<'_> {
             Ok(captured) => captured,
             Err(error) => return self.given_up(error, token),
         };
-        // Everything is written before the one sync that takes long; the parent is rarely another one when it is decided.
+        // Everything is written before the one sync that takes long; the parent has rarely changed
+        // when it is decided.
         let described = self.description(wish, &id, &captured, self.worktree.head()?.as_ref(), token).sealed();
         draft.write(&captured, &described)?;
         if let Err(error) = captured.sync(control) {
@@ -109,15 +112,16 @@ impl SnapshotTaker<'_> {
         let decided = match decided {
             Ok(Ok(Some(decided))) => decided,
             Ok(refused) => match self.is_published(&id) {
-                // Whoever was stopped right after its link, until others had written the receipt and removed the link, is told that it is
-                // late. It isn't: what it published is there, and stays.
+                // If a process was suspended right after its link, until others had written the
+                // receipt and removed the link, it is told that it is late. It isn't: what it
+                // published is there, and stays.
                 Some(true) => {
                     let said = self.worktree.repo.snapshots().listed(&id)?.map(|listed| listed.descriptor);
                     drop(draft.published());
                     return Ok(captured.taken(said.or(descriptor).expect("it was described before it was published")));
                 }
                 Some(false) if let Err(refusal) = refused => return Ok(Snapshotting::Denied(Box::new(refusal))),
-                // Whoever comes next finds out.
+                // The next process finds out.
                 _ => {
                     draft.leave();
                     return Err(self.worktree.writer().too_busy());
@@ -131,9 +135,10 @@ impl SnapshotTaker<'_> {
                 return Err(error);
             }
         };
-        // From here on it is there, whatever happens to us.
+        // From here on the snapshot exists, whatever happens to us.
         let announced = draft.published();
-        // The link vouches for both until they are durable, so their syncs needn't wait for each other.
+        // The link vouches for both until they are durable, so their syncs needn't wait for each
+        // other.
         let note = || self.worktree.snapshot_state().note_head(&Head::Snapshot(id.clone()), decided.number, Some(&id));
         let told = thread::scope(|scope| {
             let noting = thread::Builder::new().spawn_scoped(scope, note);
@@ -142,7 +147,7 @@ impl SnapshotTaker<'_> {
                 .snapshot_state()
                 .write_receipt(&id, &decided.chain, decided.number)
                 .and_then(|()| self.worktree.snapshot_state().sync_receipts());
-            // Where no thread can be had it is done here.
+            // If no thread can be started, it is done here.
             let noted = noting.map_or_else(|_| note(), |noting| noting.join().expect("noting the head does not panic"));
             receipt.and(noted)
         });
@@ -154,7 +159,8 @@ impl SnapshotTaker<'_> {
         Ok(captured.taken(descriptor))
     }
 
-    /// Copying came to nothing. If the lease was lost meanwhile, that is the answer: whoever has it now may have emptied what we wrote.
+    /// Handles a failed copy. If the lease was lost in the meantime, that is the answer: the new
+    /// holder may have emptied what we wrote.
     fn given_up(&self, error: Error, token: Option<u64>) -> Result<Snapshotting, Error> {
         if let Some(token) = token
             && let Ok(TokenCheck::Denied(refusal)) = self.worktree.observer().check(token)
@@ -164,7 +170,8 @@ impl SnapshotTaker<'_> {
         if error.kind() == ErrorKind::Halted { Ok(Snapshotting::Interrupted) } else { Err(error) }
     }
 
-    /// Is it? `None`: that can't be told. The chain first, as always.
+    /// Reports whether the snapshot is published. `None`: unknown. The chain is read first, as
+    /// always.
     fn is_published(&self, id: &SnapshotId) -> Option<bool> {
         let is_pending = match self.worktree.chain().read().ok()? {
             Reading::Born(links) => self.worktree.snapshot_state().vouched_by(&links).pending.contains(id),
@@ -214,7 +221,7 @@ impl Captured {
     }
 }
 
-/// A snapshot that nobody sees yet; dropping removes it.
+/// A snapshot that isn't visible yet; dropping it removes it.
 struct Draft<'r> {
     repo: &'r Repository,
     id: &'r SnapshotId,
@@ -222,7 +229,7 @@ struct Draft<'r> {
 }
 
 impl<'r> Draft<'r> {
-    /// Writes what belongs to the copy; it is durable when the copy is.
+    /// Writes the files that belong to the copy; they become durable with the copy.
     fn write(&self, captured: &Captured, descriptor: &Descriptor) -> Result<(), Error> {
         let description = readable(descriptor)?;
         let files = [
@@ -239,17 +246,18 @@ impl<'r> Draft<'r> {
         Ok(())
     }
 
-    /// Nobody reads it yet, so it may be written again.
+    /// Rewrites the descriptor, which no process reads yet.
     fn rewrite_descriptor(&self, descriptor: &Descriptor) -> Result<(), Error> {
         replace_file(self.repo, DESCRIPTORS, &descriptor_file(self.id), &readable(descriptor)?)
     }
 
-    /// It is there now.
+    /// Keeps the snapshot, which is visible now.
     fn published(mut self) -> Option<Announced<'r>> {
         self.announced.take()
     }
 
-    /// Nobody knows whether it is there: whoever finds what is left can find out.
+    /// Leaves everything as it is, because it is unknown whether the snapshot is visible. A process
+    /// that finds the remains can find out.
     fn leave(mut self) {
         if let Some(announced) = self.announced.take() {
             announced.leave();
@@ -257,7 +265,7 @@ impl<'r> Draft<'r> {
     }
 }
 
-/// A description as bytes, unless that is more than anybody reads.
+/// Returns a descriptor as bytes, unless that is more than any program reads.
 fn readable(descriptor: &Descriptor) -> Result<Vec<u8>, Error> {
     let bytes = descriptor.to_bytes();
     if bytes.len() > BYTES_MAX {
@@ -270,7 +278,7 @@ fn readable(descriptor: &Descriptor) -> Result<Vec<u8>, Error> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         let Some(announced) = self.announced.take() else { return };
-        // What can't be removed now is left to whoever finds the intent.
+        // What can't be removed now is left to the process that finds the intent.
         match self.repo.snapshots().scrap(self.id) {
             Ok(()) => drop(announced),
             Err(_) => announced.leave(),
@@ -281,7 +289,7 @@ impl Drop for Draft<'_> {
 impl Snapshots<'_> {
     /// Removes everything of a snapshot that was never visible, and can't become so.
     pub(crate) fn scrap(&self, id: &SnapshotId) -> Result<(), Error> {
-        // What would make it visible goes first.
+        // The files that would make it visible are removed first.
         for file in [descriptor_file(id), manifest_file(id)] {
             self.repo.disk.remove(&file).at("remove", &self.repo.path, &file)?;
         }

@@ -1,4 +1,4 @@
-//! Two trees, compared: of snapshots, or the one that a worktree has now.
+//! Compares two trees: of snapshots, or the current one of a worktree.
 
 use crate::snapshot::catalog::Snapshots;
 use crate::snapshot::worked_in::WorkingFiles;
@@ -23,26 +23,27 @@ use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_tree::roots::without_roots;
 use lokt_tree::{Control, HashOptions, Known, Names, Node, NodeKind, Silent, Tree, TreeError, ignored_in};
 
-/// No manifest is longer: that would be ten million files.
+/// Maximum size of a manifest in bytes: that would be ten million files.
 const MANIFEST_BYTES_MAX: usize = 4 << 30;
 
 impl Snapshots<'_> {
-    /// What is in a snapshot. One of `jvs` has no manifest; its files are read.
+    /// Returns the contents of a snapshot. One of `jvs` has no manifest; its files are read.
     pub(super) fn manifest_of(&self, listed: &Listed, control: &Control<'_>) -> Result<Manifest, Error> {
         let id = &listed.descriptor.id;
         if let Some(manifest) = self.stored_manifest(listed)? {
-            // Older ones may have a lock root in them: it is no file of the user's either.
+            // Older ones may contain a lock root, which is not a file of the user either.
             return Ok(Manifest { entries: without_roots(manifest.entries), ..manifest });
         }
         let tree = self.repo.tree_of(id);
         let mut manifest =
             read_tree(&tree, &Ignore::default(), &worked_in(&Known::default(), None), control).map_err(of_tree)?;
-        // What that program put there is no file of the user's.
+        // The marker of that program is not a file of the user.
         manifest.entries.retain(|entry| entry.path != READY);
         Ok(Manifest { entries: without_roots(manifest.entries), ..manifest })
     }
 
-    /// The bytes of a snapshot's files. `jvs` doesn't say how many its own have: they are looked at.
+    /// Returns the size of a snapshot's files in bytes. `jvs` doesn't record the size of its own:
+    /// they are scanned.
     pub fn bytes_of(&self, listed: &Listed) -> u64 {
         if let Some(bytes) = listed.descriptor.bytes {
             return bytes;
@@ -57,7 +58,7 @@ impl Snapshots<'_> {
         nodes.filter(is_file).map(|node| node.stat.size).sum()
     }
 
-    /// The manifest, if it has one, and it is the one that its description vouches for.
+    /// Returns the manifest, if there is one, and it is the one that the descriptor vouches for.
     pub(super) fn stored_manifest(&self, listed: &Listed) -> Result<Option<Manifest>, Error> {
         let path = manifest_file(&listed.descriptor.id);
         let shown = || self.repo.path.join(&path).display().to_string();
@@ -83,7 +84,7 @@ impl Snapshots<'_> {
         Ok(Some(manifest))
     }
 
-    /// What it takes from one snapshot to another.
+    /// Returns the differences from one snapshot to another.
     pub fn compare(&self, from: &Listed, to: &Listed, control: &Control<'_>) -> Result<Option<Difference>, Error> {
         unless_halted(self.compare_both(from, to, control))
     }
@@ -93,7 +94,7 @@ impl Snapshots<'_> {
         Ok(self.fairly(from.entries, to.entries))
     }
 
-    /// What it takes from a snapshot to what a worktree has now.
+    /// Returns the differences from a snapshot to the current files of a worktree.
     pub fn compare_with(
         &self,
         from: &Listed,
@@ -114,7 +115,8 @@ impl Snapshots<'_> {
         Ok(self.fairly(manifest.entries, now.entries))
     }
 
-    /// Compares two trees. Where a `.git` is a part of them only if that is asked for, it counts only if both have it.
+    /// Compares two trees. If `.git` is a part of them only on request, it counts only if both have
+    /// it.
     fn fairly(&self, old: Vec<Entry>, new: Vec<Entry>) -> Difference {
         if self.repo.is_here() && has_git(&old) != has_git(&new) {
             return between(&without_git(old), &without_git(new));
@@ -122,7 +124,7 @@ impl Snapshots<'_> {
         between(&old, &new)
     }
 
-    /// The files of a snapshot that come back.
+    /// Returns the files of a snapshot that are restored.
     pub(super) fn wanted(&self, listed: &Listed, with_git: bool, control: &Control<'_>) -> Result<Manifest, Error> {
         let manifest = self.manifest_of(listed, control)?;
         if with_git || !self.has_asked_git(listed, &manifest.entries) {
@@ -133,7 +135,8 @@ impl Snapshots<'_> {
 }
 
 impl WorkingFiles<'_> {
-    /// What the worktree has that no snapshot does, as far as is known: compared with the one that it is at.
+    /// Returns what the worktree has that no snapshot does, as far as is known: compared with the
+    /// snapshot that it is at.
     pub(super) fn unsaved(&self, with_git: bool, control: &Control<'_>) -> Result<Difference, Error> {
         let catalog: Catalog = self.worktree.repo.snapshots().catalog()?;
         let head = catalog.heads.get(&self.worktree.name).and_then(|id| catalog.get(id));
@@ -142,7 +145,7 @@ impl WorkingFiles<'_> {
             let now = self.files_now(Some(&manifest), with_git, control)?;
             let difference = between(&manifest.entries, &now.entries);
             let added = difference.added.into_iter();
-            // A directory is no work of anybody's: files that are ignored may need one.
+            // A new directory is not a user's work: ignored files may need one.
             let added = added.filter(|path| now.get(path).is_none_or(|entry| entry.kind != Kind::Dir)).collect();
             return Ok(Difference { added, ..difference });
         }
@@ -158,12 +161,13 @@ impl WorkingFiles<'_> {
     }
 }
 
-/// A tree in which two names of a file mean something. `since`: an earlier look at the same one.
+/// Options for a tree in which two names of a file are hard links. `since` is an earlier manifest
+/// of the same tree.
 fn worked_in<'a>(known: &'a Known, since: Option<&'a Manifest>) -> HashOptions<'a> {
     HashOptions { names: Names::Links, known, since }
 }
 
-/// Everything that is in a directory now.
+/// Reads everything that is in a directory now.
 pub(super) fn read_tree(
     path: &Path,
     ignore: &Ignore,
@@ -185,7 +189,7 @@ fn read_open(
     Ok(Manifest { header: Header { scanned_at, trusted: false }, entries: hashed.entries })
 }
 
-/// `None`: it was told to stop.
+/// Returns `None` if the work was told to stop.
 fn unless_halted(difference: Result<Difference, Error>) -> Result<Option<Difference>, Error> {
     match difference {
         Ok(difference) => Ok(Some(difference)),
@@ -195,14 +199,14 @@ fn unless_halted(difference: Result<Difference, Error>) -> Result<Option<Differe
 }
 
 impl Difference {
-    /// The way back.
+    /// Returns the opposite difference.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self { added: self.removed, removed: self.added, ..self }
     }
 }
 
-/// What it takes from `old` to `new`; both are sorted by path.
+/// Returns the differences from `old` to `new`; both are sorted by path.
 pub(super) fn between(old: &[Entry], new: &[Entry]) -> Difference {
     let mut difference = Difference::default();
     let (mut at_old, mut at_new) = (old.iter().peekable(), new.iter().peekable());
@@ -228,9 +232,10 @@ pub(super) fn between(old: &[Entry], new: &[Entry]) -> Difference {
     }
 }
 
-/// The time of a directory tells what came and went in it, which is told by itself.
+/// Reports whether the metadata differs. The time of a directory doesn't count: it shows that
+/// entries came or went, which is reported separately.
 fn is_touched(one: &Entry, other: &Entry) -> bool {
-    // Nobody has touched the file itself since; the copy may not have all of its attributes, where they can't be set.
+    // The file itself hasn't been touched since; the copy may lack attributes that couldn't be set.
     if one.source.is_some() && one.source == other.source {
         return false;
     }

@@ -1,5 +1,6 @@
-//! What goes. Planned from what is there, planned again before anything is touched, and moved away in steps that whoever comes next can
-//! finish. What was moved away is deleted an hour later: who reads it now can read on.
+//! Removal of snapshots. It is planned from the current state, planned again before anything is
+//! touched, and carried out in steps that the next process can finish. Removed snapshots are
+//! deleted an hour later: a process that reads one now can continue to.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,39 +26,39 @@ use lokt_sys::look::look;
 use lokt_sys::payload;
 use lokt_sys::warnings::WithWarnings;
 
-/// What is in the trash is deleted after so long.
+/// Time in ms after which an entry of the trash is deleted.
 const TRASH_MS: i64 = 3_600_000;
-/// Those who make or use snapshots are waited for.
+/// Maximum wait for processes that make or use snapshots.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What `gc` is told.
+/// A request to `gc`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcWish {
-    /// What is kept, beside what is kept anyway.
+    /// The snapshots to keep, besides those that are kept anyway.
     pub retention: Retention,
-    /// Delete at once what goes, and what is in the trash.
+    /// Delete removed snapshots at once, and everything in the trash.
     pub at_once: bool,
 }
 
-/// What `gc` did.
+/// Result of `gc`.
 #[derive(Debug)]
 pub struct GcDone {
-    /// What was to go.
+    /// The plan.
     pub plan: Plan,
-    /// What went.
+    /// Snapshots that were removed.
     pub removed: Vec<SnapshotId>,
-    /// What could not be removed, and why.
+    /// Snapshots that could not be removed, and why.
     pub failed: Vec<(SnapshotId, String)>,
-    /// What is in the trash and could not be deleted, and why.
+    /// Entries of the trash that could not be deleted, and why.
     pub undeleted: Vec<(PathBuf, String)>,
-    /// So many entries of the trash were deleted.
+    /// Number of entries of the trash that were deleted.
     pub emptied: u64,
-    /// So many are still there.
+    /// Number of entries that are still there.
     pub in_trash: u64,
 }
 
 impl GcDone {
-    /// Did everything go that was to go?
+    /// Reports whether everything was removed that was to be removed.
     pub fn is_whole(&self) -> bool {
         self.failed.is_empty() && self.undeleted.is_empty()
     }
@@ -69,7 +70,7 @@ pub struct Gc<'r> {
 }
 
 impl Gc<'_> {
-    /// What would go.
+    /// Returns what would be removed.
     pub fn plan(&self, retention: Retention) -> Result<Plan, Error> {
         let catalog = self.repo.snapshots().catalog()?;
         self.plan_for(&catalog, retention)
@@ -78,13 +79,13 @@ impl Gc<'_> {
     fn plan_for(&self, catalog: &Catalog, retention: Retention) -> Result<Plan, Error> {
         let (mut worktrees, mut bases) = (BTreeSet::new(), BTreeSet::new());
         for name in self.repo.worktree_names()? {
-            // What can't be read may say that something stays.
+            // An unreadable configuration may say that something is kept.
             if let Some(config) = self.repo.config(&name)? {
                 bases.extend(config.base().and_then(SnapshotId::parse));
                 worktrees.insert(name.to_string());
             }
         }
-        // What can't be used is evidence; and whatever it was made from is, too.
+        // Unusable snapshots are evidence, and so are those that they were made from.
         let spoiled = catalog.spoiled.iter().map(|spoiled| spoiled.id.clone());
         let roots = Roots {
             worktrees,
@@ -102,13 +103,14 @@ impl Gc<'_> {
         Ok(plan(&catalog.lineage(), retention, &roots, self.repo.machine.now().wall))
     }
 
-    /// What the chains vouch for: its receipt may not be there yet. And what a worktree may go back to.
+    /// Returns the snapshots that the chains vouch for: their receipts may not exist yet. Also
+    /// those that a worktree may go back to.
     fn vouched_for(&self) -> Result<Vec<SnapshotId>, Error> {
         let vouched = self.repo.snapshots().vouched()?.into_values();
         Ok(vouched.flat_map(|vouched| vouched.pending.into_iter().chain(vouched.was_head)).collect())
     }
 
-    /// Lets go what the plan says that it goes.
+    /// Removes the snapshots that are planned to be removed.
     pub fn run(&self, wish: &GcWish) -> Result<WithWarnings<GcDone>, Error> {
         let alone = self.be_alone(PATIENCE)?;
         let catalog = self.repo.snapshots().catalog()?;
@@ -121,7 +123,8 @@ impl Gc<'_> {
             }
         }
         for id in self.marked()?.into_iter().filter(|id| catalog.get(id).is_some()) {
-            // Whoever said that it goes got no further, and somebody may use it since then: only the plan counts.
+            // The process that marked it got no further, and it may be in use since then: only the
+            // plan counts.
             let path = format!("{TOMBSTONES}/{id}.json");
             self.repo.disk.remove(&path).at("remove", &self.repo.path, &path)?;
         }
@@ -142,7 +145,8 @@ impl Gc<'_> {
         Ok(WithWarnings { value: done, warnings })
     }
 
-    /// Those that somebody began to remove. What is still visible isn't among them: it may be used again.
+    /// Returns the snapshots whose removal was begun. Visible ones aren't among them: they may be
+    /// used again.
     pub(crate) fn half_collected(&self) -> Result<Vec<SnapshotId>, Error> {
         let marked = self.marked()?;
         if marked.is_empty() {
@@ -154,7 +158,8 @@ impl Gc<'_> {
         Ok(marked.into_iter().filter(|id| !is_visible(id)).collect())
     }
 
-    /// Finishes what somebody began to remove, while nobody uses a snapshot. False: there is nothing to finish.
+    /// Finishes a removal that was begun, while no process uses a snapshot. Returns false if there
+    /// is nothing to finish.
     pub(crate) fn finish_collecting(&self, id: &SnapshotId, reason: &str) -> Result<bool, Error> {
         let _alone = self.be_alone(PATIENCE)?;
         if !self.half_collected()?.contains(id) {
@@ -163,7 +168,7 @@ impl Gc<'_> {
         self.collect(id, reason).map(|()| true)
     }
 
-    /// Those of which somebody said that they go.
+    /// Returns the snapshots that are marked for removal.
     fn marked(&self) -> Result<Vec<SnapshotId>, Error> {
         let mut half = Vec::new();
         for id in self.repo.snapshots().ids_in(TOMBSTONES, ".json")? {
@@ -177,8 +182,8 @@ impl Gc<'_> {
         Ok(half)
     }
 
-    /// Moves a snapshot into the trash. Each step may have been done before. First it is said that it goes, then it is no longer visible,
-    /// then its parts go.
+    /// Moves a snapshot to the trash. Each step may have been done before. First it is marked, then
+    /// it is no longer visible, then its parts are moved.
     fn collect(&self, id: &SnapshotId, reason: &str) -> Result<(), Error> {
         self.bury(id, GcState::Marked, reason)?;
         let receipt = receipt_file(id);
@@ -195,7 +200,7 @@ impl Gc<'_> {
         }
         self.repo.disk.sync_dir(DESCRIPTORS).at("sync", &self.repo.path, DESCRIPTORS)?;
         let tree = self.repo.tree_of(id);
-        // Its `..` changes, so it must be writable.
+        // Its `..` entry changes, so it must be writable.
         payload::make_writable(&tree).at("move away", &tree, "")?;
         match payload::move_new(&tree, &self.repo.path.join(&place).join("tree")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -211,7 +216,7 @@ impl Gc<'_> {
             Entry::File(content) => Ok(Some(content.bytes)),
             _ => Ok::<_, Error>(None),
         };
-        // Where it was in the line is needed when it is gone.
+        // Its position in the lineage is needed when it is gone.
         let before = known(&path)?.and_then(|bytes| Tombstone::parse(&bytes).ok());
         let descriptor = known(&descriptor_file(id))?.and_then(|bytes| Descriptor::parse(&bytes).ok());
         let of_descriptor = descriptor.map(|of| (Some(of.worktree), of.parent, of.bytes));
@@ -229,7 +234,7 @@ impl Gc<'_> {
         replace_file(self.repo, TOMBSTONES, &path, &tombstone.to_bytes())
     }
 
-    /// Deletes what is in the trash for long enough, or everything.
+    /// Deletes entries that have been in the trash for long enough, or everything.
     fn empty_trash(&self, at_once: bool, done: &mut GcDone) -> Result<(), Error> {
         let clock = self.repo.disk.file_clock().ok().flatten();
         for name in self.repo.disk.list(TRASH).at("list", &self.repo.path, TRASH)? {
@@ -249,12 +254,12 @@ impl Gc<'_> {
         Ok(())
     }
 
-    /// So many things are there.
+    /// Returns the number of entries in the trash.
     pub fn in_trash(&self) -> Result<u64, Error> {
         Ok(self.repo.disk.list(TRASH).at("list", &self.repo.path, TRASH)?.len() as u64)
     }
 
-    /// Where something is until it is deleted.
+    /// Returns the directory of the trash.
     pub fn trash(&self) -> PathBuf {
         self.repo.path.join(TRASH)
     }

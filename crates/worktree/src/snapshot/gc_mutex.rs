@@ -1,5 +1,6 @@
-//! Whoever makes or uses a snapshot keeps `gc` away meanwhile. That saves work and errors, nothing depends on it: what is being made or
-//! restored is known from its intent, too.
+//! Keeps `gc` away while a process creates or uses a snapshot. That saves work and errors, but
+//! nothing depends on it: snapshots that are being created or restored are known from their
+//! intents, too.
 
 use crate::snapshot::gc::Gc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use super::places::GC;
 use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_sys::shared_lock::{Having, SharedLock};
 
-/// `gc` is at work for as long as it takes to move directories.
+/// Maximum wait for `gc`, which works for as long as it takes to move directories.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Gc<'_> {
@@ -22,7 +23,7 @@ impl Gc<'_> {
         })
     }
 
-    /// The same for the sake of one snapshot, which may have been removed since somebody looked.
+    /// Like `keep_away`, for one snapshot, which may have been removed since the caller found it.
     pub(crate) fn keep_from(&self, id: &SnapshotId) -> Result<SharedLock, Error> {
         let away = self.keep_away()?;
         if self.repo.snapshots().listed(id)?.is_none() {
@@ -32,7 +33,7 @@ impl Gc<'_> {
         Ok(away)
     }
 
-    /// Waits until nobody makes or uses a snapshot.
+    /// Waits until no process creates or uses a snapshot.
     pub(crate) fn be_alone(&self, patience: Duration) -> Result<SharedLock, Error> {
         self.lock(Having::Alone, patience)?.ok_or_else(|| {
             let message = format!("somebody makes or restores a snapshot of {}", self.repo.top.display());

@@ -1,5 +1,6 @@
-//! What somebody is at: said before the first file is copied, taken back after the last step. Whoever was killed left it behind, and
-//! everybody can see that its pulse has stopped.
+//! Work in progress: announced before the first file is copied, withdrawn after the last step. A
+//! killed process leaves its intent behind, and every other process can see that its pulse has
+//! stopped.
 
 use lokt_core::liveness::is_local;
 use lokt_core::snapshot::id::SnapshotId;
@@ -11,12 +12,13 @@ use crate::repo::{FILE_MODE, Repository};
 use lokt_sys::disk::{Entry, PulseFile};
 use lokt_sys::error::{At as _, Error};
 
-/// No intent is longer.
+/// Maximum size of an intent in bytes.
 const BYTES_MAX: usize = 1 << 16;
-/// Nobody takes this long to say what it is at once its pulse is there, or to remove that.
+/// Time in ms after which an unlocked pulse without an intent is stray. No process takes this long
+/// to announce its intent once its pulse exists, or to remove the pulse.
 const STRAY_MS: i64 = 60_000;
 
-/// An intent of ours, until it is dropped.
+/// An intent of this process, until it is dropped.
 pub(crate) struct Announced<'r> {
     repo: &'r Repository,
     file: String,
@@ -24,18 +26,18 @@ pub(crate) struct Announced<'r> {
     pulse: Box<dyn PulseFile>,
 }
 
-/// How it stands with an intent.
+/// State of an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pursuit {
-    /// Somebody is at it.
+    /// A process is working on it.
     Running,
-    /// Nobody is any more.
+    /// No process is working on it any more.
     Dead,
-    /// Who can't be asked from here.
+    /// Its process can't be checked from here.
     Unknown,
 }
 
-/// What is to be announced.
+/// The work to announce.
 pub(crate) struct Plan<'a> {
     pub(crate) operation: Operation,
     /// The name of its file: `snapshot-<id>`, `restore-<nonce>`.
@@ -51,11 +53,11 @@ pub(crate) struct Intents<'r> {
 }
 
 impl<'r> Intents<'r> {
-    /// Says what is about to be done. Not synced: after a power cut nobody is at anything.
+    /// Announces work. Not synced: after a power cut no process is working on anything.
     pub(crate) fn announce(self, plan: &Plan<'_>) -> Result<Announced<'r>, Error> {
         self.repo.make_place(INTENTS)?;
         let (file, pulse_file) = (format!("{INTENTS}/{}.json", plan.name), format!("{INTENTS}/{}.pulse", plan.name));
-        // First: an intent whose pulse isn't there is that of somebody who is gone.
+        // First: an intent whose pulse is missing counts as that of a dead process.
         let pulse = self.repo.disk.create_pulse(&pulse_file, b"").at("make", &self.repo.path, &pulse_file)?;
         let intent = Intent {
             intent_id: format!("{:032x}", self.repo.random()?),
@@ -77,7 +79,8 @@ impl<'r> Intents<'r> {
         Ok(announced)
     }
 
-    /// Everything that somebody is at, or was: the name of its file, what it says, and how it stands. What can't be read says nothing.
+    /// Returns every intent, running or not: the name of its file, its content, and its state. An
+    /// unreadable one has no content.
     pub(crate) fn all(&self) -> Result<Vec<(String, Option<Intent>, Pursuit)>, Error> {
         let names = self.repo.disk.list(INTENTS).at("list", &self.repo.path, INTENTS)?;
         let mut intents = Vec::new();
@@ -96,15 +99,16 @@ impl<'r> Intents<'r> {
         Ok(intents)
     }
 
-    /// Is somebody at it?
+    /// Returns the state of an intent.
     fn pursuit(&self, name: &str, intent: &Intent) -> Pursuit {
-        // What another program says is done, it is no longer at.
+        // If another program says that it is done, no process is working on it.
         if intent.state != State::Active {
             return Pursuit::Dead;
         }
         let Some(pulse) = intent.pulse else { return Pursuit::Unknown };
         if intent.boot_id.is_none() || intent.boot_id != self.repo.me.boot_id {
-            // That kernel is gone, if it was this machine's: only then both see a local file system.
+            // That boot has ended, if it was on this machine: only then both see a local file
+            // system.
             let both_local = is_local(intent.fs) && is_local(self.repo.me.fs) && intent.boot_id.is_some();
             return if both_local { Pursuit::Dead } else { Pursuit::Unknown };
         }
@@ -112,14 +116,16 @@ impl<'r> Intents<'r> {
             Ok(Some(found)) if found.locked && (found.stamp.dev, found.stamp.ino) == (pulse.dev, pulse.ino) => {
                 Pursuit::Running
             }
-            // Another file under that name, or none: its own is gone, as it is when it is done or was cleaned up.
+            // Another file has that name, or none: its own pulse is gone, because the work is done
+            // or was cleaned up.
             Ok(_) => Pursuit::Dead,
             Err(_) => Pursuit::Unknown,
         }
     }
 
-    /// Was whoever made a pulse killed before it could say what for, or when it had taken that back? Its lock tells, where everybody sees it;
-    /// for those who can't see it, only time does.
+    /// Reports whether the process that created a pulse was killed before it could announce its
+    /// intent, or after it had withdrawn that. The pulse's lock tells, where every process sees it;
+    /// where it can't be seen, only time does.
     pub(crate) fn was_left_at_once(&self, name: &str) -> bool {
         let Ok(Some(found)) = self.repo.disk.probe(&format!("{INTENTS}/{name}.pulse")) else { return false };
         let clock = self.repo.disk.file_clock().ok().flatten();
@@ -127,7 +133,7 @@ impl<'r> Intents<'r> {
         !found.locked && age_ms > STRAY_MS
     }
 
-    /// Removes an intent that nobody is at.
+    /// Removes an intent that no process is working on.
     pub(crate) fn forget(&self, name: &str) -> Result<(), Error> {
         for kind in ["json", "pulse"] {
             let path = format!("{INTENTS}/{name}.{kind}");
@@ -139,7 +145,8 @@ impl<'r> Intents<'r> {
 
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
-        // The intent first: one without a pulse is taken for a dead one's, which this is not while it cleans up.
+        // The intent first: without a pulse it would count as that of a dead process, which this
+        // one isn't while it cleans up.
         let _ = self.repo.disk.remove(&self.file);
         self.pulse.let_go();
         let _ = self.repo.disk.remove(&self.pulse_file);
@@ -147,7 +154,7 @@ impl Drop for Announced<'_> {
 }
 
 impl Announced<'_> {
-    /// Leaves it behind, for whoever finds out what became of it.
+    /// Leaves it behind, for a process that finds out what became of the work.
     pub(crate) fn leave(self) {
         self.pulse.let_go();
         std::mem::forget(self);

@@ -1,5 +1,5 @@
-//! The authority for a long operation: our own lease, which is renewed meanwhile, a caller's token, or
-//! none in a shared worktree.
+//! The authority for a long operation: our own lease, which is renewed during the work, a caller's
+//! token, or none in a shared worktree.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,23 +16,24 @@ use lokt_sys::error::Error;
 use lokt_sys::stopper::look_after;
 use lokt_sys::warnings::{Warning, WithWarnings};
 
-/// A renewal is due after this part of the lease: two may fail before it ends.
+/// A renewal is due after one part in this many of the lease: two may fail before it ends.
 const RENEWED_AT: u64 = 3;
-/// The shortest time between renewals, in milliseconds.
+/// Minimum time between renewals, in milliseconds.
 const RENEW_MS_MIN: u64 = 10;
 
 /// The lease that work is done under.
 pub(super) struct Authority<'a> {
     worktree: &'a Worktree,
     pub(super) token: Option<u64>,
-    /// Who may renew it, and the lease as it was last.
+    /// The session that may renew it, and the lease as it was last.
     kept: Option<(Session, Lease)>,
-    /// Taken for this work alone.
+    /// The lease that was acquired for this work alone.
     leased: Option<Leased<'a>>,
 }
 
 impl<'a> Authority<'a> {
-    /// Finds out whether `acting` may change the worktree; what for is for those who ask who holds it.
+    /// Checks whether `acting` may change the worktree. `what_for` is shown to processes that ask
+    /// who holds it.
     pub(super) fn get(
         worktree: &'a Worktree,
         acting: Acting<'_>,
@@ -46,7 +47,7 @@ impl<'a> Authority<'a> {
             return Ok(Ok(nobody));
         }
         match acting {
-            // Asking for more time is asking whether it is ours, and there is time enough to begin with.
+            // A renewal also checks that the lease is ours, and there is enough time to begin with.
             Acting::Session(session) => Ok(match worktree.keep(session, None)?.0 {
                 Keeping::Denied(refusal) => Err(refusal),
                 Keeping::Renewed(lease) => {
@@ -68,7 +69,8 @@ impl<'a> Authority<'a> {
         }
     }
 
-    /// Does the work while the lease is renewed. If that is lost, `halt` is set: the work is useless.
+    /// Does the work while the lease is renewed. If the lease is lost, `halt` is set: the work is
+    /// useless.
     pub(super) fn during<T>(&self, halt: &AtomicBool, work: impl FnOnce() -> T) -> T {
         let Some((session, lease)) = &self.kept else { return work() };
         let machine = &*self.worktree.repo.machine;
@@ -83,7 +85,7 @@ impl<'a> Authority<'a> {
         look_after(|stopper| keep_renewed(&renewed, guard, &now_ms, stopper, tell), work)
     }
 
-    /// Gives back what was taken for this work alone.
+    /// Releases the lease that was acquired for this work alone.
     pub(super) fn end(self) -> Vec<Warning> {
         self.leased.map(Leased::release).unwrap_or_default()
     }
@@ -93,7 +95,7 @@ impl<'a> Authority<'a> {
 struct WorkLease<'a> {
     worktree: &'a Worktree,
     session: &'a Session,
-    /// As it was granted, or last renewed.
+    /// The lease as granted, or last renewed.
     last: Mutex<Lease>,
 }
 
@@ -116,7 +118,7 @@ impl Renewable for WorkLease<'_> {
         WithWarnings { value: Renewal { began_ms, outcome }, warnings: Vec::new() }
     }
 
-    /// Asks nothing: the next renewal finds a loss, and a link under a lost lease is refused.
+    /// Checks nothing: the next renewal detects a loss, and a link under a lost lease is refused.
     fn look(&self) -> Outcome {
         Outcome::Kept { late_ms: None }
     }

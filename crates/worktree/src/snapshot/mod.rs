@@ -1,29 +1,29 @@
-//! Snapshots of worktrees: whole or not there, and fenced.
+//! Snapshots of worktrees: atomic and fenced.
 //!
-//! A tree is copied, proven to be what was there, made durable, and described; then a link of the lease's chain makes it visible, which can
-//! be added only while the token is still the one. What tells others is its receipt, written after that by whoever comes first.
+//! A tree is copied, proven to match the source, made durable, and described. Then a link of the
+//! lease's chain makes it visible; it can be added only while the token is current. Other processes
+//! learn of it from its receipt, which is written after that by the first process that can.
 //!
 //! | file | one idea |
 //! | --- | --- |
-//! | `answers` | what is asked, and what is answered |
-//! | `places` | where things are |
-//! | `intents` | what somebody is at |
-//! | `keeper` | under what work is done |
-//! | `capture` | a copy, and whether anything moved meanwhile |
-//! | `create` | a snapshot is taken |
-//! | `catalog` | which ones there are |
-//! | `naming` | what users call them |
-//! | `diff` | two trees, compared |
-//! | `verify`, `old_payload` | is one what it was? |
-//! | `restore` | one comes back |
-//! | `swap` | a tree takes the place of another |
+//! | `answers` | requests and answers |
+//! | `places` | directories and files |
+//! | `intents` | announced work in progress |
+//! | `keeper` | the authority for work |
+//! | `capture` | a copy, and whether anything changed in the meantime |
+//! | `create` | taking a snapshot |
+//! | `catalog` | which snapshots exist |
+//! | `naming` | names that users give them |
+//! | `diff` | comparing two trees |
+//! | `verify`, `old_payload` | whether a snapshot is unchanged |
+//! | `restore` | restoring a snapshot |
+//! | `swap` | replacing one tree by another |
 //! | `parts` | the same entry by entry, around what must not move |
 //! | `worked_in` | a worktree as snapshots see it |
-//! | `carry` | what is ignored stays |
-//! | `pins` | what is kept |
-//! | `gc` | what goes |
-//! | `gc_mutex` | not while it is used |
-//! | `trouble` | what went wrong with files |
+//! | `pins` | snapshots that are kept |
+//! | `gc` | snapshots that are removed |
+//! | `gc_mutex` | no removal while a snapshot is used |
+//! | `trouble` | errors about files |
 
 mod answers;
 mod capture;

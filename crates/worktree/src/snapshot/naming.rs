@@ -1,4 +1,5 @@
-//! What a user calls a snapshot: its id, the beginning of it, `latest`, or a name that it was given.
+//! Names by which a user refers to a snapshot: its id, the beginning of it, `latest`, or a name
+//! that it was given.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +9,11 @@ use lokt_core::snapshot::id::SnapshotId;
 use super::answers::Named;
 use super::catalog::Catalog;
 
-/// The newest one of the worktree.
+/// The newest snapshot of the worktree.
 pub const LATEST: &str = "latest";
 
 impl Catalog {
-    /// What `word` means, in this worktree if that matters.
+    /// Returns what `word` means, in this worktree if that matters.
     pub fn named(&self, word: &str, worktree: Option<&LockName>) -> Named {
         if word == LATEST {
             let head = worktree.and_then(|name| self.heads.get(name));
@@ -29,7 +30,7 @@ impl Catalog {
         }
         let known = self.known();
         let mut fits: Vec<&SnapshotId> = known.iter().filter(|id| id.as_str().starts_with(word)).collect();
-        // What is there is meant rather than what isn't.
+        // Visible snapshots take precedence over others.
         let visible = |id: &SnapshotId| self.get(id).is_some() || self.spoiled.iter().any(|spoiled| spoiled.id == *id);
         if fits.len() > 1 && fits.iter().filter(|id| visible(id)).count() == 1 {
             fits.retain(|id| visible(id));

@@ -18,7 +18,7 @@ use lokt_sys::plain_file::PlainFile;
 use lokt_tree::{Control, TreeError};
 
 impl Snapshots<'_> {
-    /// By the recipe of the program that wrote the descriptor.
+    /// Returns the hash by the recipe of the program that wrote the descriptor.
     pub(super) fn old_root_hash(
         &self,
         id: &SnapshotId,

@@ -1,9 +1,12 @@
-//! A restore that exchanges a worktree entry by entry, because something in it must never move: a lock root, what is mounted, or the
-//! repository itself. The directories on the way to that stay, too; what else is in them is exchanged.
+//! A restore that exchanges a worktree entry by entry, because something in it must never move: a
+//! lock root, a mount, or the repository itself. The directories on the way to that stay, too;
+//! their other entries are exchanged.
 //!
-//! The plan is written before the link that decides, and nothing is added to it afterwards. Every step is one rename that can happen once:
-//! what comes gets a name that only one process knows, and its inode is compared, as in `swap`; what goes is moved to a name that is
-//! taken from then on. So any process can finish it, and one that was suspended in between finds nothing left to do.
+//! The plan is written before the link that decides, and nothing is added to it afterwards. Every
+//! step is one rename that can happen once. A new entry gets a name that only one process knows,
+//! and its inode is compared, as in `swap`. An old entry is moved to a name that is taken from then
+//! on. So any process can finish it, and one that was suspended in between finds nothing left to
+//! do.
 
 use crate::snapshot::swap::TreeSwap;
 use std::collections::BTreeMap;
@@ -25,23 +28,24 @@ use lokt_tree::{carry_ignored, give_alike, ignored_in, split};
 
 /// The plan of an exchange, in its directory in `restores/`.
 const PLAN: &str = "plan";
-/// The tree that comes, entry by entry replaced by the one that goes.
+/// The new tree; its entries are replaced one by one by the old ones.
 const TREE: &str = "tree";
-/// The beginning of names that a part has while one process moves it.
+/// Prefix of the name that a part has while one process moves it.
 const CLAIM: &str = ".lokt-part";
-/// What a restore that can't be done says to do.
+/// Hint for a restore that is impossible.
 const ELSEWHERE: &str = "nothing was changed; `lokt snapshot restore ID --into NAME` puts the files elsewhere";
 
-/// A tree with the plan of its exchange; it is decided by a link that names it.
+/// A tree with the plan of its exchange; a link that names it decides the exchange.
 pub(super) struct Wrapped {
-    /// As the link says.
+    /// Its name in the link.
     pub(super) name: String,
     /// Its directory.
     pub(super) path: PathBuf,
 }
 
 impl TreeSwap<'_> {
-    /// Wraps the complete new tree `new` up with a plan of how it takes the place of what is there around `anchors`, durably.
+    /// Wraps up the complete new tree `new` with a plan of how it replaces what is there, around
+    /// `anchors`, durably.
     pub(super) fn wrap(&self, new: &Path, token: Option<u64>, anchors: &[Vec<u8>]) -> Result<Wrapped, Error> {
         let place = self.worktree.repo.files_of(&self.worktree.name);
         let nonce = self.worktree.repo.random()?;
@@ -63,11 +67,12 @@ impl TreeSwap<'_> {
         Ok(Wrapped { name, path })
     }
 
-    /// Sees to it that a restore in parts that was decided is done.
+    /// Carries out a restore in parts that was decided.
     pub(super) fn finish_parts(&self, restore: &Restore, number: u64) -> Result<Swapped, Error> {
         let wrapper = self.wrapper(&restore.tree);
         let (tree, place) = (wrapper.join(TREE), self.worktree.repo.files_of(&self.worktree.name));
-        // Another process may finish it at any moment, and remove the plan: then the head is noted by the time that the next look sees.
+        // Another process may finish it at any moment, and remove the plan: then the head is noted
+        // by the time of the next check.
         for _ in 0..LOOKS {
             if self.was_done(restore, number) {
                 return Ok(Swapped::done(None));
@@ -78,7 +83,7 @@ impl TreeSwap<'_> {
                 Some(ino) if ino == plan.ino => {}
                 Some(_) => return Ok(Swapped::Undone("the lokt repository was copied before it was done".into())),
             }
-            // The last step before it is noted where the worktree is.
+            // The last step before the head is noted.
             if inode(&tree)?.is_none() {
                 return Ok(Swapped::done(None));
             }
@@ -106,7 +111,8 @@ impl TreeSwap<'_> {
         Ok(Swapped::Undone("its tree is gone".into()))
     }
 
-    /// Removes the plan of a restore that is done, once the worktree's configuration says so: until then only the plan does.
+    /// Removes the plan of a finished restore, once the worktree's configuration says so: until
+    /// then only the plan does.
     pub(crate) fn forget_plan(&self, restore: &Restore, number: u64) {
         if restore.in_parts && self.was_done(restore, number) {
             let wrapper = self.wrapper(&restore.tree);
@@ -122,14 +128,15 @@ impl TreeSwap<'_> {
         matches!(inode_of(&self.wrapper(&restore.tree).join(TREE)), Ok(None))
     }
 
-    /// The directory of a plan. Its name isn't the link's: a lokt that knows nothing of parts finds no tree, and moves nothing.
+    /// Returns the directory of a plan. Its name isn't the link's: a lokt that knows nothing of
+    /// parts finds no tree, and moves nothing.
     fn wrapper(&self, tree: &str) -> PathBuf {
         let nonce = tree.rsplit('.').next().unwrap_or_default();
         self.restores().join(format!("{tree}.{nonce}"))
     }
 }
 
-/// What is exchanged. In the new tree the directories are made that stay in the old one.
+/// Plans what is exchanged. Directories that stay in the old tree are created in the new one.
 fn plan_parts(tree: &Path, place: &Path, anchors: &[Vec<u8>]) -> Result<Vec<Part>, Error> {
     let ignore = ignored_in(place).at("read what is ignored in", place, "")?;
     let mut parts = Vec::new();
@@ -139,7 +146,7 @@ fn plan_parts(tree: &Path, place: &Path, anchors: &[Vec<u8>]) -> Result<Vec<Part
         match look(&into).at("look at", &into, "")? {
             None => {
                 payload::make(&into).at("make", &into, "")?;
-                // The snapshot says nothing of it: it is to stay as it is.
+                // The snapshot doesn't have it: it is to stay as it is.
                 give_alike(&from, &into).at("copy the rights of", &from, "")?;
             }
             Some(found) if found.is_dir => payload::make_writable(&into).at("write to", &into, "")?,
@@ -181,7 +188,7 @@ fn plan_parts(tree: &Path, place: &Path, anchors: &[Vec<u8>]) -> Result<Vec<Part
                 continue;
             }
             for (path, found) in [(&old_path, old), (&new_path, new)] {
-                // The `..` of a directory changes with its place.
+                // Moving a directory changes its `..` entry.
                 if found.is_some_and(|found| found.is_dir) {
                     may_write(path).at("move", path, "").map_err(|error| error.hint("nothing was changed"))?;
                 }
@@ -192,7 +199,7 @@ fn plan_parts(tree: &Path, place: &Path, anchors: &[Vec<u8>]) -> Result<Vec<Part
     Ok(parts)
 }
 
-/// A tree that takes the place of another in parts.
+/// A tree that replaces another in parts.
 struct Parted<'a> {
     worktree: &'a Worktree,
     tree: &'a Path,
@@ -200,11 +207,13 @@ struct Parted<'a> {
 }
 
 impl Parted<'_> {
-    /// Brings one part to its place, unless it is or was there. False: it can't be brought, and stays as it is.
+    /// Moves one part to its place, unless it is or was there. Returns false if that is impossible;
+    /// then the part stays as it is.
     fn bring(&self, at: usize, part: &Part) -> Result<bool, Error> {
         let (from, to) = (below(self.tree, &part.path), below(self.place, &part.path));
         let Some(new) = part.new else {
-            // The name that it gets is taken from then on: a process that comes late moves nothing that was made since.
+            // The name that it gets is taken from then on: a late process moves nothing that was
+            // created since.
             let is_there = part.old.is_some() && any_inode(&to)? == part.old;
             return match if is_there { payload::slip_new(&to, &from) } else { Ok(()) } {
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
@@ -241,13 +250,15 @@ impl Parted<'_> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 done => done.at("claim", &claimed, "")?,
             }
-            // Another process may have exchanged it between the two looks: then this is the old one.
+            // Another process may have exchanged it between the two checks: then this is the old
+            // one.
             if any_inode(&claimed)? != Some(new) {
                 continue;
             }
             match self.exchange(&claimed, &to, new) {
                 Ok(()) => {}
-                // Another process claimed it after us, or something came or went in its place.
+                // Another process claimed it after us, or something appeared or vanished in its
+                // place.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {}
                 Err(error) if can_never(&error) => {
                     self.put_back_names(at, &from)?;
@@ -259,7 +270,8 @@ impl Parted<'_> {
         Err(Error::new(ErrorKind::Busy, format!("others restore worktree \"{}\" all the time", self.worktree.name)))
     }
 
-    /// Exchanges in one step, also with nothing; where that can't be, in two, while nobody else may.
+    /// Exchanges in one step, also with nothing. If that is impossible, in two, while no other
+    /// process may.
     fn exchange(&self, claimed: &Path, to: &Path, new: u64) -> io::Result<()> {
         if look(to)?.is_none() {
             return payload::slip_new(claimed, to);
@@ -278,7 +290,8 @@ impl Parted<'_> {
         payload::slip_new(claimed, to).inspect_err(|_| drop(payload::slip_new(Path::new(&old), to)))
     }
 
-    /// The names under which a part may be found: its own, and those that processes gave it.
+    /// Returns the names under which a part may be found: its own, and those that processes gave
+    /// it.
     fn names(&self, at: usize, from: &Path) -> Result<Vec<PathBuf>, Error> {
         let dir = from.parent().unwrap_or(self.tree);
         let prefix = self.prefix(at);
@@ -291,7 +304,7 @@ impl Parted<'_> {
         Ok(claims.chain([from.to_owned()]).collect())
     }
 
-    /// What goes gets the name that it had in the worktree.
+    /// Gives the old entry the name that it had in the worktree.
     fn put_back_names(&self, at: usize, from: &Path) -> Result<(), Error> {
         for name in self.names(at, from)?.iter().filter(|name| *name != from) {
             // Another process does the same.
@@ -305,15 +318,15 @@ impl Parted<'_> {
         Ok(from.with_file_name(name))
     }
 
-    /// No file of a user is called so: the random number of the restore is in it.
+    /// Returns a prefix that no user's file has: the random number of the restore is in it.
     fn prefix(&self, at: usize) -> String {
         let wrapper = self.tree.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
         let nonce = wrapper.rsplit('.').next().unwrap_or_default();
         format!("{CLAIM}.{nonce}.{at}.")
     }
 
-    /// Gives the directories that stay what the snapshot says of them: owner, rights and attributes. Best effort: a process that
-    /// may not change them has done the rest.
+    /// Gives the directories that stay the owner, permissions and attributes that they have in the
+    /// snapshot. Best effort: a process that may not change them has done the rest.
     fn give_rights(&self, parts: &[Part]) {
         let mut dirs: Vec<&[u8]> = vec![&[]];
         for part in parts {
@@ -322,14 +335,14 @@ impl Parted<'_> {
         }
         dirs.sort_unstable();
         dirs.dedup();
-        // The inner ones first: an outer one may keep us from them afterwards.
+        // The inner ones first: afterwards, an outer one may deny us access to them.
         for dir in dirs.iter().rev() {
-            // Once the tree is put away another process has done all of this.
+            // If the tree has been put away, another process has done all of this.
             let _ = give_alike(&below(self.tree, dir), &below(self.place, dir));
         }
     }
 
-    /// Waits until all parts are where they are after a power cut, too.
+    /// Waits until the places of all parts survive a power cut.
     fn sync(&self, parts: &[Part]) -> Result<(), Error> {
         let mut dirs: Vec<&[u8]> = parts.iter().map(|part| split(&part.path).0).collect();
         dirs.dedup();
@@ -347,7 +360,7 @@ impl Parted<'_> {
     }
 }
 
-/// The plan in a directory; `None` if the directory or the plan is gone.
+/// Reads the plan in a directory; `None` if the directory or the plan is gone.
 fn read_plan(wrapper: &Path) -> Result<Option<Exchange>, Error> {
     let path = wrapper.join(PLAN);
     let file = match PlainFile::open(&path) {
@@ -359,13 +372,13 @@ fn read_plan(wrapper: &Path) -> Result<Option<Exchange>, Error> {
     Exchange::parse(&bytes).ok_or_else(damaged).map(Some)
 }
 
-/// The tree in a directory of `restores/` that has a plan, otherwise the directory itself.
+/// Returns the tree in a directory of `restores/` that has a plan, otherwise the directory itself.
 pub(super) fn tree_in(path: &Path) -> PathBuf {
     let is_wrapper = matches!(look(&path.join(PLAN)), Ok(Some(_))) && matches!(inode_of(&path.join(TREE)), Ok(Some(_)));
     if is_wrapper { path.join(TREE) } else { path.to_owned() }
 }
 
-/// The directories on the way to what must not move, from the top.
+/// Returns the directories on the way to what must not move, from the top.
 fn spine(anchors: &[Vec<u8>]) -> Vec<&[u8]> {
     let mut dirs: Vec<&[u8]> = vec![&[]];
     for anchor in anchors {
@@ -393,10 +406,10 @@ fn any_inode(path: &Path) -> Result<Option<u64>, Error> {
     any_inode_of(path).at("look at", path, "")
 }
 
-/// The inode of what is there, whatever it is.
+/// Returns the inode of whatever is there.
 fn any_inode_of(path: &Path) -> io::Result<Option<u64>> {
     match look(path) {
-        // A directory above it went, or something else has its name.
+        // A directory above it vanished, or something else has its name.
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
         found => Ok(found?.map(|found| found.id.1)),
     }

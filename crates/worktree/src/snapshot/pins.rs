@@ -1,4 +1,4 @@
-//! Snapshots that somebody wants kept, whatever `gc` is told.
+//! Snapshots that a user wants kept, whatever `gc` is told.
 
 use crate::snapshot::catalog::Snapshots;
 use lokt_core::snapshot::id::SnapshotId;
@@ -9,9 +9,9 @@ use crate::repo::{FILE_MODE, publish_new};
 use lokt_sys::error::{At as _, Error};
 
 impl Snapshots<'_> {
-    /// Keeps a snapshot. False: it is kept already.
+    /// Pins a snapshot. Returns false if it is already pinned.
     pub fn pin(&self, id: &SnapshotId, note: Option<&str>) -> Result<bool, Error> {
-        // Not while `gc` removes what it has planned to; and what it has removed can't be kept.
+        // Not while `gc` removes what it has planned to; and a removed snapshot can't be kept.
         let _gc = self.repo.gc().keep_from(id)?;
         self.repo.make_place(PINS)?;
         let path = format!("{PINS}/{id}.json");
@@ -27,7 +27,7 @@ impl Snapshots<'_> {
         Ok(is_new)
     }
 
-    /// Keeps it no longer. False: it wasn't kept.
+    /// Unpins a snapshot. Returns false if it wasn't pinned.
     pub fn unpin(&self, id: &SnapshotId) -> Result<bool, Error> {
         let path = format!("{PINS}/{id}.json");
         let was = self.repo.disk.stamp(&path).at("look at", &self.repo.path, &path)?.is_some();

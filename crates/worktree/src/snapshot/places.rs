@@ -1,4 +1,4 @@
-//! Where things are, below `.jvs`.
+//! Directories and files of snapshots, below `.jvs`.
 
 use std::path::PathBuf;
 
@@ -9,19 +9,19 @@ use lokt_sys::error::{At as _, Error};
 
 /// Trees, their manifests, their receipts.
 pub(crate) const SNAPSHOTS: &str = "snapshots";
-/// What is said of snapshots.
+/// Descriptors of snapshots.
 pub(crate) const DESCRIPTORS: &str = "descriptors";
-/// What somebody is at.
+/// Announced work in progress.
 pub(crate) const INTENTS: &str = "intents";
-/// Trees that are about to take the place of a worktree's.
+/// Trees that are about to replace a worktree's.
 pub(crate) const RESTORES: &str = "restores";
 /// Names of snapshots.
 pub(crate) const REFS: &str = "refs";
-/// Everything about what is kept and what goes.
+/// Everything about which snapshots are kept and which are removed.
 pub(crate) const GC: &str = "gc";
-/// What was removed.
+/// Records of removed snapshots.
 pub(crate) const TOMBSTONES: &str = "gc/tombstones";
-/// What is kept.
+/// Pins.
 pub(crate) const PINS: &str = "gc/pins";
 
 pub(crate) fn manifest_file(id: &SnapshotId) -> String {
@@ -37,12 +37,12 @@ pub(crate) fn descriptor_file(id: &SnapshotId) -> String {
 }
 
 impl Repository {
-    /// The files of a snapshot.
+    /// Returns the directory of a snapshot's files.
     pub fn tree_of(&self, id: &SnapshotId) -> PathBuf {
         self.path.join(SNAPSHOTS).join(id.as_str())
     }
 
-    /// Makes a directory of `.jvs` unless it is there.
+    /// Creates a directory of `.jvs` unless it exists.
     pub(crate) fn make_place(&self, dir: &str) -> Result<(), Error> {
         match self.disk.make_dir(dir) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),

@@ -1,4 +1,4 @@
-//! A snapshot comes back: in a worktree of its own, or in the place of the files that a worktree has now.
+//! Restores a snapshot: into a worktree of its own, or in place of the current files of a worktree.
 
 use crate::snapshot::catalog::Snapshots;
 use std::io;
@@ -24,7 +24,7 @@ use lokt_sys::payload;
 use lokt_sys::warnings::WithWarnings;
 use lokt_tree::{Control, Known, Scan, TreeError, changes, ignored_in};
 
-/// A copy of a snapshot's files that nobody uses yet; dropping removes it.
+/// A copy of a snapshot's files that isn't used yet; dropping it removes it.
 struct Unfolded<'r> {
     path: Option<PathBuf>,
     files: u64,
@@ -35,8 +35,8 @@ struct Unfolded<'r> {
 impl Drop for Unfolded<'_> {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // First to a name that no link has: whoever believes that it was decided finds all of it, or nothing. What can't be removed
-            // is found by `doctor`.
+            // First to a name that no link has: a process that believes that the restore was
+            // decided finds all of it, or nothing. What can't be removed is found by `doctor`.
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let aside = path.with_file_name(format!("given-up.{name}"));
             if payload::move_new(&path, &aside).is_ok() {
@@ -47,7 +47,7 @@ impl Drop for Unfolded<'_> {
 }
 
 impl Worktree {
-    /// Puts the files of a snapshot in the place of those that are there.
+    /// Replaces the current files with those of a snapshot.
     pub fn restore_in_place(
         &self,
         listed: &Listed,
@@ -89,18 +89,18 @@ impl Restorer<'_> {
     ) -> Result<Restoring, Error> {
         let id = &listed.descriptor.id;
         let _gc = self.worktree.repo.gc().keep_from(id)?;
-        // What somebody else decided comes first: then it is clear what is there.
+        // Decisions of other processes are carried out first: then the current state is clear.
         self.worktree.snapshot_state().settle_now()?;
         if how.dry_run {
             return match self.worktree.repo.snapshots().compare_with_tree(listed, self.worktree, control) {
-                // What is in the snapshot and not in the tree is added to the tree.
+                // Entries that the snapshot has and the tree hasn't are added to the tree.
                 Ok(difference) if how.with_git => Ok(Restoring::Planned(difference.reversed())),
                 Ok(difference) => Ok(Restoring::Planned(self.without_asked_git(difference).reversed())),
                 Err(error) => self.stopped(error, token),
             };
         }
         let place = self.worktree.repo.files_of(&self.worktree.name);
-        // Without it nobody knows what stays when the old tree goes.
+        // Without it, it is unknown what stays when the old tree is removed.
         ignored_in(&place)
             .at("read what is ignored in", &place, "")
             .map_err(|error| error.hint("nothing was changed"))?;
@@ -121,7 +121,7 @@ impl Restorer<'_> {
         }
         let around = if self.worktree.repo.is_here() { None } else { place.parent() };
         for path in around.into_iter().chain([&*place]) {
-            // Found out now rather than when there is no way back.
+            // Checked now rather than when there is no way back.
             may_write(path).at("replace", path, "").map_err(|error| error.hint("nothing was changed"))?;
         }
         let tree = format!("{}.{}.{:032x}", self.worktree.name, token.unwrap_or(0), self.worktree.repo.random()?);
@@ -140,7 +140,7 @@ impl Restorer<'_> {
             let gone = Error::new(ErrorKind::Busy, format!("{} was removed meanwhile", new.display()));
             return self.stopped(gone, token);
         };
-        // That took a while: what was written since isn't saved anywhere.
+        // That took a while: changes since then are not saved anywhere.
         if let Some(before) = &before {
             match self.unsaved_since(before, how.with_git, control) {
                 Ok(difference) if difference.is_empty() => {}
@@ -164,7 +164,7 @@ impl Restorer<'_> {
                 return Err(error);
             }
         };
-        // From here on it comes back, whatever happens to us.
+        // From here on the restore takes place, whatever happens to us.
         unfolded.path = None;
         let (decided, restore) = decided;
         let (old_tree, left) = match self.worktree.tree_swap().finish(&restore, decided.number)? {
@@ -197,12 +197,14 @@ impl Restorer<'_> {
         })))
     }
 
-    /// Makes the new tree ready to take its place: at once, or in parts if something there must not move. Looked for as late as can be: a
-    /// lock root that is made between this and the exchange is moved over like what is ignored. Also where it is now.
+    /// Makes the new tree ready to replace the current one: in one step, or in parts if something
+    /// there must not move. That is checked as late as possible: a lock root that is created
+    /// between this and the exchange is moved over like ignored files. Also returns where the new
+    /// tree is now.
     fn prepare(&self, new: &Path, tree: &str, ino: u64, token: Option<u64>) -> Result<(Staged, PathBuf), Error> {
         let anchors = self.worktree.working_files().anchors(new)?;
         if anchors.is_empty() {
-            // Its `..` changes when it is put in place.
+            // Its `..` entry changes when it is put in place.
             let hint = "nothing was changed; the directory itself can't be written to in that snapshot";
             may_write(new).at("move", new, "").map_err(|error| error.hint(hint))?;
             return Ok((Staged { name: tree.to_owned(), ino: Some(ino) }, new.to_owned()));
@@ -211,25 +213,25 @@ impl Restorer<'_> {
         Ok((Staged { name: wrapped.name, ino: None }, wrapped.path))
     }
 
-    /// What differs, without the `.git` that only comes back if it is asked for.
+    /// Returns the difference without `.git`, which is restored only on request.
     fn without_asked_git(&self, difference: Difference) -> Difference {
         if self.worktree.repo.is_here() { difference.without_git() } else { difference }
     }
 
-    /// What is there now, as far as names and times tell.
+    /// Scans the current files: names and times only.
     fn look_over(&self, with_git: bool, control: &Control<'_>) -> Result<Scan, Error> {
         let place = self.worktree.repo.files_of(&self.worktree.name);
         let ignore = ignored_in(&place).at("read what is ignored in", &place, "")?;
         lokt_tree::scan(&self.worktree.working_files().files(with_git)?, &ignore, control).map_err(of_tree)
     }
 
-    /// What isn't saved, if anything moved since a look at which everything was.
+    /// Returns what isn't saved, if anything changed since a scan at which everything was saved.
     fn unsaved_since(&self, before: &Scan, with_git: bool, control: &Control<'_>) -> Result<Difference, Error> {
         let is_same = changes::between(before, &self.look_over(with_git, control)?).is_empty();
         if is_same { Ok(Difference::default()) } else { self.worktree.working_files().unsaved(with_git, control) }
     }
 
-    /// Something came to nothing. If the lease was lost meanwhile, that is the answer.
+    /// Handles a failure. If the lease was lost in the meantime, that is the answer.
     fn stopped(&self, error: Error, token: Option<u64>) -> Result<Restoring, Error> {
         match self.unless_late(Restoring::Interrupted, token) {
             Restoring::Interrupted if error.kind() != ErrorKind::Halted => Err(error),
@@ -237,7 +239,7 @@ impl Restorer<'_> {
         }
     }
 
-    /// The answer, unless the lease was lost meanwhile: then it is that.
+    /// Returns the answer, unless the lease was lost in the meantime: then that is the answer.
     fn unless_late(&self, answer: Restoring, token: Option<u64>) -> Restoring {
         match token.map(|token| self.worktree.observer().check(token)) {
             Some(Ok(TokenCheck::Denied(refusal))) => Restoring::Denied(refusal),
@@ -247,7 +249,7 @@ impl Restorer<'_> {
 }
 
 impl<'r> Snapshots<'r> {
-    /// Puts the files of a snapshot into a worktree of its own. `with_git`: as in [`InPlace`].
+    /// Restores a snapshot into a worktree of its own. `with_git`: as in [`InPlace`].
     pub fn restore_into(
         &self,
         listed: &Listed,
@@ -256,7 +258,7 @@ impl<'r> Snapshots<'r> {
         control: &Control<'_>,
     ) -> Result<WithWarnings<Unfolding>, Error> {
         let said = |value| Ok(WithWarnings { value, warnings: Vec::new() });
-        // Found out before anything is copied; and again when it is.
+        // Checked before anything is copied, and again when the worktree is created.
         if let Some(other) = self.repo.taken(name)? {
             return said(Unfolding::Exists(other));
         }
@@ -293,7 +295,7 @@ impl<'r> Snapshots<'r> {
     }
 
     fn move_in(&self, new: &Path, place: &Path) -> Result<(), Error> {
-        // Made a moment ago, and empty.
+        // Created a moment ago, and empty.
         payload::remove_empty(place).at("replace", place, "")?;
         match payload::move_new(new, place) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
@@ -305,7 +307,8 @@ impl<'r> Snapshots<'r> {
         }
     }
 
-    /// Copies the files of a snapshot to a place of their own, durably, and verifies them meanwhile.
+    /// Copies the files of a snapshot to a directory of their own, durably, and verifies them in
+    /// the process.
     fn unfold(
         self,
         listed: &Listed,
@@ -330,7 +333,8 @@ impl<'r> Snapshots<'r> {
         Ok(unfolded)
     }
 
-    /// One of `jvs` has no manifest with which its files could be compared on the way: all of it is read before.
+    /// Verifies a snapshot of `jvs` before it is copied: it has no manifest with which its files
+    /// could be compared during the copy.
     fn check_old(&self, listed: &Listed, control: &Control<'_>) -> Result<(), Error> {
         if listed.descriptor.schema.is_ours() {
             return Ok(());
@@ -345,7 +349,7 @@ impl<'r> Snapshots<'r> {
     }
 }
 
-/// The id of a snapshot is long; its worktree is called after it.
+/// Returns the name of a worktree that is made from a snapshot: it contains the snapshot's long id.
 pub fn restored_name(id: &SnapshotId) -> LockName {
     LockName::new(&format!("restore-{id}")).expect("an id is a good part of a name")
 }

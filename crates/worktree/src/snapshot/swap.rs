@@ -1,8 +1,9 @@
-//! A tree takes the place of a worktree's, once, whoever does it.
+//! A tree replaces a worktree's, exactly once, whichever process does it.
 //!
-//! A link says which tree, by its name in `restores` and its inode. Whoever swaps first gives it a name that nobody else knows, and looks
-//! that it is still that inode: so whoever was stopped finds nothing to swap when it goes on, and nobody swaps the old tree back in. That
-//! it was done is seen by the inode of the worktree's directory.
+//! A link says which tree, by its name in `restores` and its inode. The first process that swaps
+//! gives it a name that no other process knows, and checks that it still has that inode. So a
+//! process that was suspended finds nothing to swap when it continues, and no process swaps the old
+//! tree back in. The inode of the worktree's directory shows that the swap was done.
 
 use crate::snapshot::gc::Gc;
 use std::io;
@@ -20,22 +21,23 @@ use lokt_sys::look::look;
 use lokt_sys::payload;
 use lokt_tree::carry_ignored;
 
-/// Others do the same; each time one of them has got somewhere.
+/// Maximum number of attempts: others do the same, and each time one of them has made progress.
 pub(super) const TRIES: usize = 1000;
 
-/// So often a tree must be nowhere before it is gone: whoever lists many names while one of them changes may miss it.
+/// Number of times that a tree must not be found before it counts as gone: a listing of many names
+/// may miss one that changes at that moment.
 pub(super) const LOOKS: usize = 3;
 
-/// What came of it.
+/// Result of a swap.
 #[derive(Debug)]
 pub(crate) enum Swapped {
-    /// The worktree has the new tree. Where the old one is, if it is anywhere.
+    /// The worktree has the new tree. `old_tree` is where the old one is, if it still exists.
     Done {
         old_tree: Option<PathBuf>,
-        /// What couldn't be replaced, and is as it was.
+        /// Paths that couldn't be replaced, and are as they were.
         left: Vec<String>,
     },
-    /// It can't be had: why. The worktree has its old tree.
+    /// The swap is impossible, for this reason. The worktree has its old tree.
     Undone(String),
 }
 
@@ -51,7 +53,7 @@ pub(crate) struct TreeSwap<'w> {
 }
 
 impl TreeSwap<'_> {
-    /// Sees to it that a restore that was decided is done. `number`: the link that says so.
+    /// Carries out a restore that was decided. `number` is the link that says so.
     pub(crate) fn finish(&self, restore: &Restore, number: u64) -> Result<Swapped, Error> {
         if restore.in_parts {
             return self.finish_parts(restore, number);
@@ -65,10 +67,11 @@ impl TreeSwap<'_> {
             }
             let Some(trees) = self.claims(restore)? else { continue };
             let new = trees.iter().find(|(_, ino)| *ino == restore.ino);
-            // In a copy of a repository every inode is another one; what nobody has claimed hasn't been swapped.
+            // In a copy of a repository, every inode differs; a tree that no process has claimed
+            // hasn't been swapped.
             let new = new.or_else(|| trees.iter().find(|(name, _)| *name == restore.tree));
             let Some((name, ino)) = new else {
-                // Somebody may have done all of it since we looked at the place.
+                // Another process may have done all of it since we checked the place.
                 missed += 1;
                 if missed < LOOKS {
                     continue;
@@ -76,7 +79,8 @@ impl TreeSwap<'_> {
                 if inode(&place)?.is_some() {
                     return Ok(Swapped::Undone("its tree is gone".into()));
                 }
-                // Between the two steps of who couldn't do it in one, the new tree was lost.
+                // Between the two steps of a process that couldn't swap in one, the new tree was
+                // lost.
                 let Some((old, _)) = trees.first() else {
                     return Ok(Swapped::Undone("both trees are gone".into()));
                 };
@@ -89,18 +93,19 @@ impl TreeSwap<'_> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 done => done.at("claim", &claimed, "")?,
             }
-            // Somebody may have swapped between the two looks: then this is the old tree.
+            // Another process may have swapped between the two checks: then this is the old tree.
             if inode(&claimed)? != Some(*ino) {
                 continue;
             }
             match self.swap_trees(&claimed, &place, *ino) {
                 Ok(()) if *ino == restore.ino => {}
                 Ok(()) => return Ok(Swapped::done(self.put_away(restore, &place)?)),
-                // Somebody claimed it after us.
+                // Another process claimed it after us.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if can_never(&error) => {
                     let why = format!("{} can't be replaced: {error}", place.display());
-                    // First to where nobody finds it: whoever is killed half-way leaves nothing that looks like a tree to come back.
+                    // First to where no process finds it: a process that is killed half-way leaves
+                    // nothing that looks like a tree to restore.
                     if let Ok(trash) =
                         self.worktree.repo.gc().throw_away_tree(&claimed, &format!("undone-{}", self.worktree.name))
                     {
@@ -114,8 +119,9 @@ impl TreeSwap<'_> {
         Err(Error::new(ErrorKind::Busy, format!("others restore worktree \"{}\" all the time", self.worktree.name)))
     }
 
-    /// Moves the trees of restores away that were decided under earlier tokens, by links that nobody knows any more: whoever was stopped
-    /// before its exchange finds nothing to swap. The one that the chain wants stays.
+    /// Moves away the trees of restores that were decided under earlier tokens, by links that no
+    /// process knows any more: a process that was suspended before its exchange finds nothing to
+    /// swap. The tree that the chain wants stays.
     pub(crate) fn empty_restores(&self, links: &Links) -> Result<(), Error> {
         let wanted = links.state().restore.map(|restore| restore.tree);
         let is_late = |name: &str| {
@@ -123,7 +129,8 @@ impl TreeSwap<'_> {
                 && wanted.as_ref().is_none_or(|tree| !name.starts_with(tree.as_str()))
         };
         let mut found = true;
-        // Until none is found twice: a tree that gets another name while the directory is listed may be missed.
+        // Until two listings in a row find none: a tree that is renamed while the directory is
+        // listed may be missed.
         for _ in 0..TRIES {
             let mut late = Vec::new();
             let listed = self
@@ -137,7 +144,7 @@ impl TreeSwap<'_> {
             }
             found = !late.is_empty();
             for name in late {
-                // If it is what the worktree had before, something in it may be nowhere else.
+                // If it is the former tree of the worktree, something in it may exist nowhere else.
                 let _ = carry_ignored(
                     &tree_in(&self.restores().join(&name)),
                     &self.worktree.repo.files_of(&self.worktree.name),
@@ -156,7 +163,7 @@ impl TreeSwap<'_> {
         Err(self.worktree.writer().too_busy())
     }
 
-    /// Has the tree taken its place, and is nothing left to be put away?
+    /// Reports whether the tree has taken its place, and nothing is left to be put away.
     pub(crate) fn is_swapped(&self, restore: &Restore) -> bool {
         if restore.in_parts {
             return self.has_parts(restore);
@@ -170,14 +177,15 @@ impl TreeSwap<'_> {
         self.worktree.repo.path.join(RESTORES)
     }
 
-    /// Did somebody note that it was done? The directory may have been replaced since, by its user or with a copy of the repository.
+    /// Reports whether a process noted that it was done. The directory may have been replaced
+    /// since, by its user or with a copy of the repository.
     pub(super) fn was_done(&self, restore: &Restore, number: u64) -> bool {
         let config = self.worktree.repo.config(&self.worktree.name).ok().flatten();
         config.is_some_and(|config| config.head_slot() >= number && config.head() == Some(restore.snapshot_id.as_str()))
     }
 
-    /// The trees of a restore under all names that they have been given, with their inodes; `None` if one of them got another name
-    /// meanwhile.
+    /// Returns the trees of a restore under all names that they have been given, with their inodes;
+    /// `None` if one of them was renamed in the meantime.
     fn claims(&self, restore: &Restore) -> Result<Option<Vec<(String, u64)>>, Error> {
         let names = self.worktree.repo.disk.list(RESTORES).at("list", &self.worktree.repo.path, RESTORES)?;
         let of = |name: &&String| {
@@ -195,7 +203,7 @@ impl TreeSwap<'_> {
         Ok(Some(claims))
     }
 
-    /// Swaps in one step; where that can't be, in two, while nobody else may.
+    /// Swaps in one step. If that is impossible, in two, while no other process may.
     fn swap_trees(&self, claimed: &Path, place: &Path, ino: u64) -> io::Result<()> {
         match payload::exchange(claimed, place) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && inode_of(place)?.is_none() => {
@@ -205,7 +213,7 @@ impl TreeSwap<'_> {
             done => return done,
         }
         let _inside = self.worktree.repo.inside().map_err(|error| io::Error::other(error.to_string()))?;
-        // Nobody else is here: what was so a moment ago is so, or is done.
+        // No other process is here: what was so a moment ago still is, or is done.
         if inode_of(claimed)? != Some(ino) || inode_of(place)? == Some(ino) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -215,10 +223,11 @@ impl TreeSwap<'_> {
         payload::move_new(claimed, place).inspect_err(|_| drop(payload::move_new(Path::new(&old), place)))
     }
 
-    /// What nobody should lose goes over to the new tree, and the old one into the trash: where.
+    /// Moves what must not be lost to the new tree, and the old tree to the trash. Returns where
+    /// that is.
     fn put_away(&self, restore: &Restore, place: &Path) -> Result<Option<PathBuf>, Error> {
         let mut put = None;
-        // Somebody else may be at the same, and give them other names.
+        // Another process may be doing the same, and give them other names.
         let mut claims = None;
         for _ in 0..TRIES {
             claims = self.claims(restore)?;
@@ -242,18 +251,19 @@ impl TreeSwap<'_> {
 }
 
 impl Gc<'_> {
-    /// Moves a tree to the trash: where. `NotFound` if it is gone.
+    /// Moves a tree to the trash, and returns where that is. `NotFound` if it is gone.
     pub(crate) fn throw_away_tree(&self, tree: &Path, name: &str) -> Result<PathBuf, Error> {
         self.repo.make_place(TRASH)?;
         let trash = self.repo.path.join(TRASH).join(format!("{name}-{:032x}", self.repo.random()?));
-        // Its `..` changes. Whoever may not make it writable may be able to move it all the same.
+        // Its `..` entry changes. A process that may not make it writable may be able to move it
+        // anyway.
         let _ = payload::make_writable(tree);
         payload::move_new(tree, &trash).at("move away", tree, "")?;
         Ok(trash)
     }
 }
 
-/// No other attempt will have more luck.
+/// Reports whether no further attempt can succeed.
 pub(super) fn can_never(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy)
 }
@@ -262,7 +272,7 @@ pub(super) fn inode(path: &Path) -> Result<Option<u64>, Error> {
     inode_of(path).at("look at", path, "")
 }
 
-/// Of the directory there; `None` if there is none.
+/// Returns the inode of the directory there; `None` if there is none.
 pub(crate) fn inode_of(path: &Path) -> io::Result<Option<u64>> {
     Ok(look(path)?.filter(|found| found.is_dir).map(|found| found.id.1))
 }

@@ -1,12 +1,12 @@
-//! What went wrong with files, as an error with what to do about it.
+//! Errors about files, with hints.
 
 use lokt_sys::error::{Error, ErrorKind};
 use lokt_tree::TreeError;
 
-/// So many paths are named.
+/// Maximum number of paths that a message names.
 const NAMED: usize = 5;
 
-/// Was it told to stop?
+/// Reports whether the work was told to stop.
 pub(super) fn was_halted(error: &TreeError) -> bool {
     matches!(error, TreeError::Halted)
 }
@@ -32,7 +32,7 @@ pub(super) fn of_tree(error: TreeError) -> Error {
     }
 }
 
-/// Files changed while they were copied.
+/// Returns an error for files that changed while they were copied.
 pub(super) fn moving(paths: &[Vec<u8>]) -> Error {
     let named: Vec<String> = paths.iter().take(NAMED).map(|path| String::from_utf8_lossy(path).into_owned()).collect();
     let more = paths.len().saturating_sub(NAMED);

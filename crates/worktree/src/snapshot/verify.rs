@@ -1,4 +1,4 @@
-//! Is a snapshot what it was when it was taken?
+//! Verifies that a snapshot is what it was when it was taken.
 
 use crate::snapshot::catalog::Snapshots;
 use std::collections::BTreeMap;
@@ -18,11 +18,12 @@ use lokt_sys::disk;
 use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_tree::{Control, HashOptions, Known, Names};
 
-/// More than so many problems aren't told one by one.
+/// Maximum number of problems that are reported one by one.
 const TOLD: usize = 100;
 
 impl Snapshots<'_> {
-    /// Reads all of it, and compares. `known`: what was read before of files that snapshots share. `None`: it was told to stop.
+    /// Reads the whole snapshot and compares it. `known` has the hashes of files that snapshots
+    /// share and that were already read. `None`: the work was told to stop.
     pub fn verify(&self, listed: &Listed, known: &Known, control: &Control<'_>) -> Result<Option<Verification>, Error> {
         let descriptor = &listed.descriptor;
         let mut verification = Verification {
@@ -52,7 +53,7 @@ impl Snapshots<'_> {
             }
         };
         let is_ours = descriptor.schema.is_ours();
-        // The mark of jvs is no file of the user's.
+        // The marker of `jvs` is not a file of the user.
         let theirs = read.entries.iter().filter(|entry| is_ours || entry.path != READY);
         (verification.files, verification.bytes) = volume(theirs);
         if is_ours {
@@ -79,7 +80,7 @@ impl Snapshots<'_> {
         Ok(Some(verification))
     }
 
-    /// A receipt vouches for one description.
+    /// Returns a problem of the receipt, which vouches for one descriptor.
     fn receipt_problem(&self, listed: &Listed) -> Result<Option<String>, Error> {
         let path = receipt_file(&listed.descriptor.id);
         Ok(match self.repo.disk.read(&path, BYTES_MAX).at("read", &self.repo.path, &path)? {
@@ -95,7 +96,7 @@ impl Snapshots<'_> {
     }
 }
 
-/// In the store a name is a file, whatever else it is a name of.
+/// Turns hard links into files: in the store, every name is a file of its own.
 pub(super) fn as_files(mut entries: Vec<Entry>) -> Vec<Entry> {
     let files: BTreeMap<Vec<u8>, Kind> = entries
         .iter()

@@ -1,4 +1,5 @@
-//! A worktree as snapshots see it: which of its files belong to them, and which must never be moved.
+//! A worktree as snapshots see it: which of its files belong to them, and which must never be
+//! moved.
 
 use crate::snapshot::catalog::Snapshots;
 use std::os::fd::AsFd as _;
@@ -17,7 +18,7 @@ use lokt_sys::repository::JVS;
 use lokt_tree::roots::{anchors, is_git_dir, looks_like_root, without};
 use lokt_tree::{LeftOut, READABLE, Tree, open_beneath, split};
 
-/// The directory, or the file, by which git knows a working tree.
+/// The directory, or the file, by which git recognises a working tree.
 const GIT: &str = ".git";
 
 /// Reports whether a worktree is the directory that `.jvs` is in.
@@ -26,7 +27,8 @@ fn is_around(repo: &Repository, worktree: &str) -> bool {
 }
 
 impl Snapshots<'_> {
-    /// Reports whether the `.git` of this snapshot is one that was asked for: then it comes back only if that is asked for, too.
+    /// Reports whether the `.git` of this snapshot was included on request: then it is restored
+    /// only on request, too.
     pub(super) fn has_asked_git(&self, listed: &Listed, entries: &[Entry]) -> bool {
         is_around(self.repo, &listed.descriptor.worktree) && has_git(entries)
     }
@@ -37,7 +39,7 @@ pub(super) fn has_git(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.path == GIT.as_bytes())
 }
 
-/// The same entries without the git directory at the top.
+/// Returns the entries without the git directory at the top.
 pub(super) fn without_git(entries: Vec<Entry>) -> Vec<Entry> {
     without(entries, is_git)
 }
@@ -47,7 +49,7 @@ fn is_git(path: &[u8]) -> bool {
 }
 
 impl Difference {
-    /// The same without what differs in the git directory at the top.
+    /// Returns the difference without the git directory at the top.
     #[must_use]
     pub fn without_git(self) -> Self {
         let rest = |paths: Vec<Vec<u8>>| paths.into_iter().filter(|path| !is_git(path)).collect();
@@ -62,8 +64,8 @@ pub(crate) struct WorkingFiles<'w> {
 }
 
 impl WorkingFiles<'_> {
-    /// The worktree's files, without lock roots. Around `.jvs` also without that, and with `.git` only if that is asked for: commits are git's
-    /// to keep.
+    /// Returns the worktree's files, without lock roots. Around `.jvs` they are also without
+    /// `.jvs`, and with `.git` only on request: keeping commits is git's job.
     pub(super) fn files(&self, with_git: bool) -> Result<Tree, Error> {
         let place = self.worktree.repo.files_of(&self.worktree.name);
         let tree = Tree::open(&place).at("open", &place, "")?;
@@ -80,7 +82,8 @@ impl WorkingFiles<'_> {
         Ok(tree.leaving(LeftOut { roots: true, top }))
     }
 
-    /// What must stay where it is while `new` takes the place of the worktree's files, by path. Empty: all of it can be exchanged at once.
+    /// Returns the paths that must stay in place while `new` replaces the worktree's files. Empty:
+    /// all of it can be exchanged at once.
     pub(super) fn anchors(&self, new: &Path) -> Result<Vec<Vec<u8>>, Error> {
         let tree = self.files(inode_of(&new.join(GIT)).is_ok_and(|ino| ino.is_some()))?;
         let mut found = anchors(&tree).map_err(of_tree)?;
@@ -89,7 +92,7 @@ impl WorkingFiles<'_> {
             let (dir, name) = split(anchor);
             let is_in_git =
                 name == b"lokt" && open_beneath(tree.root(), dir, READABLE).is_ok_and(|dir| is_git_dir(dir.as_fd()));
-            // Without the git directory around it nobody would find the root any more.
+            // Without the git directory around it, no process would find the root any more.
             let is_left_alone =
                 is_in_git && !open_beneath(new.root(), dir, READABLE).is_ok_and(|dir| is_git_dir(dir.as_fd()));
             if is_left_alone {
@@ -103,7 +106,7 @@ impl WorkingFiles<'_> {
         }
         found.sort_unstable();
         found.dedup();
-        // What is in something that stays, stays.
+        // Everything inside something that stays, stays.
         let is_in_another = |anchor: &&Vec<u8>| found.iter().any(|other| is_above(other, anchor));
         Ok(found.iter().filter(|anchor| !is_in_another(anchor)).cloned().collect())
     }

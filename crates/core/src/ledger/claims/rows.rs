@@ -1,4 +1,5 @@
-//! A table of claims as rows, for a cache: lists instead of objects and numbers instead of times, because there may be many.
+//! A table of claims as rows for a cache: lists instead of objects and numbers instead of times,
+//! because there may be many.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -21,7 +22,7 @@ enum EndRow {
     /// A time.
     #[serde(rename = "at")]
     At(At),
-    /// A text that is no time.
+    /// A text that is not a time.
     #[serde(rename = "text")]
     Text(String),
 }
@@ -47,7 +48,7 @@ impl Row {
         )
     }
 
-    /// `None`: there is no such claim.
+    /// Returns the node and its claim; `None` if the row is invalid.
     pub(super) fn claim(self) -> Option<(String, Claim)> {
         let Self(node, owner, (token, seq), since, renewed, end, clock, host, pid) = self;
         let at = |(seconds, nanos): At| Timestamp::new(seconds, nanos).ok();

@@ -1,7 +1,8 @@
-//! The digest that each node carries of its own content.
+//! The digest of its own content that each node carries.
 //!
-//! No replay of the native program looks at it, but its `replay --verify` does, and calls the whole proof invalid for one that is wrong.
-//! Nothing that comes later changes it: an amended node keeps the digest that it was made with.
+//! No replay of the af program checks it, but its `replay --verify` does, and calls the whole proof
+//! invalid if one is wrong. Later events don't change it: an amended node keeps the digest that it
+//! was created with.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -13,14 +14,14 @@ use crate::ledger::chain::Digest;
 use crate::ledger::members::Members;
 use crate::ledger::stored::Stored;
 
-/// A node whose `content_hash` isn't that of its content.
+/// A node whose `content_hash` doesn't match its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongHash {
     /// The node's id.
     pub node: String,
-    /// What it carries; empty if it carries none.
+    /// The digest that it carries; empty if it carries none.
     pub says: String,
-    /// What its content gives.
+    /// The digest of its content.
     pub gives: String,
 }
 
@@ -34,7 +35,8 @@ impl core::fmt::Display for WrongHash {
     }
 }
 
-/// The node that this event makes, if it carries another digest than its content gives. What has no shape of a node is refused for that.
+/// Returns the node that this event creates, if its digest doesn't match its content. An event
+/// without the shape of a node is refused for that reason instead.
 pub fn wrong_hash(event: &Stored) -> Option<WrongHash> {
     if event.kind != "node_created" {
         return None;
@@ -58,7 +60,7 @@ fn content_hash(node: Members<'_>) -> Option<String> {
     parts.push(format!("inference:{}", text("inference")?));
     for name in ["context", "dependencies", "validation_deps"] {
         let Some(list) = node.get(name) else { continue };
-        // What is `null` in a list is read as the empty text.
+        // `null` in a list is read as the empty text.
         let one = |one: &Value| if one.is_null() { Some(String::new()) } else { one.as_str().map(String::from) };
         let mut list: Vec<String> = list.as_array()?.iter().map(one).collect::<Option<_>>()?;
         if list.is_empty() {
@@ -79,7 +81,7 @@ mod tests {
         wrong_hash(&Stored::parse(event.as_bytes()).expect("it is an event"))
     }
 
-    /// The digests are those of `printf '%s' TEXT | sha256sum`, the text being in the comment.
+    /// The digests are those of `printf '%s' TEXT | sha256sum`, with the text in the comment.
     #[test]
     fn a_digest_is_that_of_the_content_in_its_order() {
         for (node, hash) in [

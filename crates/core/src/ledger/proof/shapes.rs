@@ -1,4 +1,5 @@
-//! What the members of the native program's events must be, so that it can read them at all. Whatever isn't named here it ignores.
+//! Required shapes of the members of the af program's events, without which it can't read them at
+//! all. It ignores all other members.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,7 +9,7 @@ use super::is_readable_id;
 use crate::ledger::members::Members;
 use crate::ledger::moment;
 
-/// What a member must be, if it is there and not `null`.
+/// Required shape of a member, if it is there and not `null`.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
@@ -43,7 +44,7 @@ const NODE: &[(&str, Shape)] = &[
 const DEFINITION: &[(&str, Shape)] = &[("id", Text), ("name", Text), ("definition", Text), ("created", Time)];
 const LEMMA: &[(&str, Shape)] = &[("id", Text), ("statement", Text), ("node_id", Node), ("created", Time)];
 
-/// The members of an event of this type.
+/// Returns the members of an event of this type.
 fn members_of(kind: &str) -> &'static [(&'static str, Shape)] {
     match kind {
         "proof_initialized" => &[("conjecture", Text), ("author", Text)],
@@ -74,7 +75,7 @@ fn members_of(kind: &str) -> &'static [(&'static str, Shape)] {
     }
 }
 
-/// Can the program read the members of this event?
+/// Checks that the af program can read the members of this event.
 pub(super) fn check(kind: &str, members: Members<'_>) -> Result<(), String> {
     check_all(members_of(kind), members)
 }

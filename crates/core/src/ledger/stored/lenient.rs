@@ -1,4 +1,5 @@
-//! Members of events that `serde_json` can't hold as they are: half a surrogate pair, a number beyond all numbers, a hundred levels.
+//! Members of events that `serde_json` can't hold as they are: unpaired surrogates, numbers out of
+//! range, a hundred levels.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -7,10 +8,11 @@ use serde_json::{Map, Value};
 use super::keep;
 use crate::ledger::json;
 
-/// As deep as `serde_json` reads; what is deeper becomes null. Nothing that this program computes with is.
+/// Maximum depth that `serde_json` reads; deeper values become null. lokt computes with none of
+/// those.
 const DEPTH_MAX: usize = 120;
 
-/// The members of a valid object; `None` if it can't be understood even so.
+/// Returns the members of a valid object; `None` if it can't be understood even this way.
 pub(super) fn members(object: &str) -> Option<Map<String, Value>> {
     let repaired = json::without_half_pairs(object);
     let mut members = Map::new();
@@ -37,7 +39,7 @@ fn value(text: &str, levels: usize) -> Option<Value> {
             let elements = json::elements(text);
             elements.into_iter().map(|element| value(element, levels)).collect::<Option<_>>().map(Value::Array)
         }
-        // The greatest there is, with its sign.
+        // The largest number that can be represented, with the same sign.
         ("a number", _) => Some(Value::from(if text.starts_with('-') { f64::MIN } else { f64::MAX })),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Gaps, damage, and events that were replaced or that the native program refuses.
+//! Gaps, damage, and events that were replaced or that the af program refuses.
 
 use std::collections::BTreeSet;
 

@@ -9,7 +9,7 @@ use super::{Doctor, Repair, Repairable};
 use lokt_sys::error::{At as _, Error};
 use lokt_sys::wakeup::sleep_on;
 
-/// Age in milliseconds from which on a lock is reported: no program that follows the protocol waits
+/// Age in milliseconds from which a lock is reported: no program that follows the protocol waits
 /// longer, or is inside for that long.
 const LONG_MS: i64 = 5_000;
 

@@ -26,7 +26,7 @@ const CACHES: [&str; 2] = [".lokt/fold.json", ".lokt/head"];
 /// The outcome of a repair, in words.
 type Mended = Result<String, String>;
 
-/// Takes the locks, checks again, and repairs what can be. `lock` and `findings` were found
+/// Acquires the locks, checks again, and repairs what can be. `lock` and `findings` were found
 /// outside.
 pub(super) fn mend(
     doctor: Doctor<'_>,

@@ -1,15 +1,15 @@
 //! Problems around the events, and their repair.
 //!
-//! Checks take no lock. Repairs take both and check again inside: what was found outside may have
-//! been work in progress. A repair loses nothing. What is in an event's place is exchanged
+//! Checks acquire no lock. Repairs acquire both and check again inside: what was found outside may
+//! have been work in progress. A repair loses nothing. The file in an event's place is exchanged
 //! atomically with its replacement, and is in `.lokt/aside` from then on. A repair that is killed
-//! leaves the one or the other.
+//! leaves one or the other.
 //!
-//! | file | what it looks at |
+//! | file | what it checks |
 //! | --- | --- |
 //! | [`lock`] | the lock that all programs share |
 //! | [`temps`] | files that were left behind by writers |
-//! | [`events`] | gaps, damage, events that were replaced or that the native program refuses |
+//! | [`events`] | gaps, damage, events that were replaced or that the af program refuses |
 //! | [`modes`] | who may read and write events |
 //! | [`lock_files`] | claims as files, which few programs know |
 //! | [`mend`] | the repair of each |

@@ -1,4 +1,5 @@
-//! The lines of one file, read bit by bit: a log of any length needs no more memory than its longest line.
+//! The lines of one file, read piece by piece: a log of any length needs no more memory than its
+//! longest line.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -10,7 +11,7 @@ use crate::store::{Found, Show};
 use lokt_sys::disk::OpenFile;
 use lokt_sys::error::Error;
 
-/// How much is read at once.
+/// Number of bytes read at once.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
 /// A log that is being read.
@@ -18,18 +19,18 @@ pub(super) struct Reader {
     file: Box<dyn OpenFile>,
     path: PathBuf,
     id: (u64, u64),
-    /// Where to read on.
+    /// Offset of the next read.
     at: u64,
     /// The beginning of a line whose end hasn't been read yet.
     begun: Vec<u8>,
-    /// What comes until the next newline belongs to a line that was dealt with.
+    /// Set if the rest up to the next newline belongs to a line that was already handled.
     skips: bool,
-    /// Nobody finds it by its name any more.
+    /// Set if the file can't be found by its name any more.
     pub(super) is_gone: bool,
 }
 
 impl Reader {
-    /// Reads from the beginning. `path` is where it was found, for messages.
+    /// Returns a reader at the beginning. `path` is where the file was found, for messages.
     pub(super) fn new(file: Box<dyn OpenFile>, path: PathBuf) -> Result<Self, Error> {
         let stamp = file.stamp().map_err(|error| Error::io("read", &path, error))?;
         let id = (stamp.dev, stamp.ino);
@@ -41,7 +42,7 @@ impl Reader {
         self.id
     }
 
-    /// The same, which is called otherwise by now.
+    /// Returns the same reader with the current path of its file.
     pub(super) fn found_as(self, other: Self) -> Self {
         Self { path: other.path, is_gone: false, ..self }
     }
@@ -71,16 +72,16 @@ impl Reader {
             }
             end = start;
         }
-        // No line is that long: what comes is its rest.
+        // No event is that long: what comes is the rest of such a line.
         self.skips = floor > 0;
         self.at = if self.skips { size } else { 0 };
         Ok(())
     }
 
-    /// Reads to the end and tells of every complete line.
+    /// Reads to the end and shows every complete line.
     pub(super) fn read_on(&mut self, buffer: &mut [u8], show: &mut Show<'_>) -> io::Result<ControlFlow<()>> {
         if self.file.stamp()?.size < self.at {
-            // Somebody cut it off; what is there now is new.
+            // The file was truncated; its contents are new.
             self.at = 0;
             self.begun.clear();
             self.skips = false;
@@ -99,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// A piece of a line, perhaps its last, perhaps all of it.
+    /// Handles a piece of a line, which may be its last piece or all of it.
     fn take(&mut self, piece: &[u8], show: &mut Show<'_>) -> ControlFlow<()> {
         let text = piece.strip_suffix(b"\n");
         let ends = text.is_some();
@@ -129,13 +130,13 @@ impl Reader {
         }
     }
 
-    /// Tells of a last line that has no newline.
+    /// Shows a last line that has no newline.
     pub(super) fn tell_rest(&mut self, show: &mut Show<'_>) -> ControlFlow<()> {
         let rest = std::mem::take(&mut self.begun);
         tell(&rest, show)
     }
 
-    /// Tells of a last line that has no newline, if it is an event already.
+    /// Shows a last line that has no newline, if it is already an event.
     pub(super) fn tell_if_whole(&mut self, show: &mut Show<'_>) -> ControlFlow<()> {
         if Line::parse(&self.begun).is_none() {
             return ControlFlow::Continue(());

@@ -1,12 +1,16 @@
 //! Reading the audit log: all of it, oldest line first, or what is added from now on.
 //!
-//! Nobody who reads takes the mutex, so the log may be rotated in the middle of it. Three facts make that harmless.
+//! Readers don't take the mutex, so the log may be rotated while it is read. Three facts make that
+//! harmless.
 //!
-//! * A rotation only ever moves a file to a higher number. So the files are opened from `audit.log` upwards, all of them before the first
-//!   is read: one that moves meanwhile is met later, perhaps twice, but never missed. (Only the oldest can be gone before it is met.)
-//! * An open file stays what it is under any name, and its inode isn't given to another. So device and inode tell which files are the
-//!   same, however they are called by now; what is met twice is read once.
-//! * Lines are only appended, and the log that follows a rotated one is made after it. So each file is read to its end before the next.
+//! * A rotation only ever moves a file to a higher number. So the files are opened from `audit.log`
+//!   upwards, all of them before the first is read. One that moves in between is found later,
+//!   perhaps twice, but never missed. (Only the oldest can be gone before it is found.)
+//! * An open file stays the same under any name, and its inode isn't reused. So device and inode
+//!   tell which files are the same, whatever their names are by now; a file that is found twice is
+//!   read once.
+//! * Lines are only appended, and the log that follows a rotated one is created after it. So each
+//!   file is read to its end before the next.
 
 mod lines;
 
@@ -24,7 +28,8 @@ use lokt_sys::changes::Changes;
 use lokt_sys::disk::Opening;
 use lokt_sys::error::{At as _, Error, ErrorKind};
 
-/// As much of the end of the audit log is read for its last events: some dozens of them.
+/// Number of bytes at the end of the audit log that are read for its last events: some dozens of
+/// them.
 const TAIL_BYTES: usize = 16 << 10;
 
 impl AuditLog for FileStore {
@@ -32,7 +37,8 @@ impl AuditLog for FileStore {
         let mut buffer = vec![0; BUFFER_BYTES];
         for mut reader in open_all(self)?.into_iter().rev() {
             let read = reader.read_on(&mut buffer, show).map_err(|error| reader.failed(error))?;
-            // Somebody is writing it at this moment, or was killed; if it is all there, it happened.
+            // The last line is being written at this moment, or its writer was killed. If it is
+            // complete, it happened.
             if read.is_break() || reader.tell_rest(show).is_break() {
                 break;
             }
@@ -40,7 +46,7 @@ impl AuditLog for FileStore {
         Ok(())
     }
 
-    /// Lines that are no events are left out.
+    /// Lines that are not events are left out.
     fn last(&self, name: Option<&LockName>, limit: usize, _call: &Call<'_>) -> Vec<Event> {
         let bytes = self.disk.tail(LOG, TAIL_BYTES).unwrap_or_default();
         let events = bytes.rsplit(|byte| *byte == b'\n').filter_map(Event::parse);
@@ -52,7 +58,7 @@ impl AuditLog for FileStore {
     }
 }
 
-/// Opens every log that there is, newest first.
+/// Opens all existing logs, newest first.
 fn open_all(store: &FileStore) -> Result<Vec<Reader>, Error> {
     let mut readers: Vec<Reader> = Vec::new();
     for name in files() {
@@ -66,35 +72,37 @@ fn open_all(store: &FileStore) -> Result<Vec<Reader>, Error> {
             }
         };
         let reader = Reader::new(file, path)?;
-        // Met again under a higher number: what was met in between is newer than it.
+        // Found again under a higher number: the files found in between are newer than it.
         readers.retain(|met| met.id() != reader.id());
         readers.push(reader);
     }
     Ok(readers)
 }
 
-/// Follows the log from now on: through rotations, ours and anybody's, truncation, deletion, and before there is a log at all.
+/// Follows the log from now on: through rotations by lokt or another program, truncation, deletion,
+/// and before there is a log at all.
 #[derive(Default)]
 pub(crate) struct FileFollow {
-    /// The logs as they were last found, oldest first; before them those that were there and aren't any more. All stay open: somebody who
-    /// doesn't know the mutex may still write to one that was renamed, and none of them can be taken for another.
+    /// The logs as they were last found, oldest first; before them those that have disappeared
+    /// since. All stay open: a program that ignores the mutex may still write to one that was
+    /// renamed, and none of them can be mistaken for another.
     readers: Vec<Reader>,
-    /// The first look has been taken. What was there then is old.
+    /// Set after the first check. Lines that were there then are old.
     started: bool,
     /// Device and inode of `audit.log` when the logs were last opened.
     newest: Option<(u64, u64)>,
-    /// Can be read when `audit.log` changes.
+    /// Becomes readable when `audit.log` changes.
     watch: Option<Changes>,
     buffer: Vec<u8>,
 }
 
 impl FileFollow {
-    /// Nothing has been looked at.
+    /// Returns a follower that has not checked the log yet.
     pub(crate) fn new() -> Self {
         Self { buffer: vec![0; BUFFER_BYTES], ..Self::default() }
     }
 
-    /// Opens what came since the last time.
+    /// Opens the files that appeared since the last time.
     fn find_files(&mut self, store: Option<&FileStore>, show: &mut Show<'_>) -> Result<ControlFlow<()>, Error> {
         let found = store.map(open_all).transpose()?.unwrap_or_default();
         let mut before = std::mem::take(&mut self.readers);
@@ -109,14 +117,15 @@ impl FileFollow {
             }
             now.push(reader);
         }
-        // What is missing for the second time has had its time.
+        // Drop a file that is missing for the second time.
         before.retain(|reader| !reader.is_gone);
         for reader in &mut before {
             reader.is_gone = true;
         }
         self.readers = before;
         self.readers.append(&mut now);
-        // A log that isn't the newest any more doesn't wait for the rest of a line: nobody appends to it.
+        // A log that is no longer the newest doesn't wait for the rest of a line: nothing is
+        // appended to it.
         let older = self.readers.len().saturating_sub(1);
         for reader in self.readers.iter_mut().take(older) {
             if reader.read_on(&mut self.buffer, show).map_err(|error| reader.failed(error))?.is_break()
@@ -145,7 +154,7 @@ impl Follow for FileFollow {
             self.watch = None;
         }
         if self.watch.is_none() && newest.is_some() {
-            // Before anything is read, so that whatever is written after that wakes us.
+            // Watch before anything is read, so that any write after that wakes us.
             self.watch = store.and_then(|store| store.disk.changes(LOG).ok());
         }
         self.started = true;

@@ -1,4 +1,4 @@
-//! The audit log: can it be written, is its last line whole, is it rotated?
+//! Checks the audit log: can it be written, is its last line complete, is it rotated?
 
 use super::{Check, Finding, Patient, typed};
 use crate::file::audit_write::{LOG, LOG_BYTES_MAX, files};
@@ -7,7 +7,8 @@ use lokt_sys::error::{At as _, Error};
 use lokt_sys::look::{Look, look, may_write};
 
 const NAME: &str = "audit";
-/// One line more than it takes to be rotated, however long that is.
+/// Maximum size of the log in bytes: one line more than it takes to be rotated, however long that
+/// is.
 const TOO_LONG: u64 = LOG_BYTES_MAX + (2 << 20);
 
 pub(super) fn check(patient: &Patient) -> Check {
@@ -42,7 +43,8 @@ fn judge(patient: &Patient, file: &str, found: &Look) -> Option<Finding> {
     torn(patient)
 }
 
-/// Is the end of the last line missing? Looked at inside the mutex: outside, it may be on its way.
+/// Reports a last line whose end is missing. Checked inside the mutex: outside, the rest may be on
+/// its way.
 fn torn(patient: &Patient) -> Option<Finding> {
     if let Some(busy) = &patient.busy {
         return Some(Finding::skipped(busy));
@@ -62,7 +64,7 @@ fn torn(patient: &Patient) -> Option<Finding> {
     );
     let finding = Finding::warn(message).hint("`lokt doctor --fix` ends the line; so does the next event");
     patient.mend(finding, || {
-        // Nothing more than the newline that comes before whatever is appended to a torn line.
+        // Appends only the newline that precedes any append to a torn line.
         store.disk.append(LOG, b"").at("write", store.root(), LOG)?;
         Ok::<_, Error>(Some("ended the line".to_owned()))
     })

@@ -1,4 +1,5 @@
-//! Does the wall clock show a time that can be true, and has it been set since records were written?
+//! Checks that the wall clock shows a plausible time, and whether it has been set since records
+//! were written.
 
 use jiff::tz::TimeZone;
 use lokt_core::duration::show_seconds;
@@ -7,9 +8,10 @@ use lokt_core::time::{Moment, millis_between, plus_millis, same_clocks, show_wal
 
 use super::{Check, Finding, Seen};
 
-/// Records can be this far ahead of us: clocks of two machines, a clock that is being adjusted.
+/// Maximum milliseconds that records can be ahead of us: clocks of two machines, a clock that is
+/// being adjusted.
 const AHEAD_MS: i64 = 60_000;
-/// Clocks drift; a difference beyond this was made.
+/// Maximum drift of a clock in milliseconds; with a larger difference, the clock was set.
 const STEP_MS: i64 = 5 * 60_000;
 
 pub(crate) fn check(now: &Moment, records: &[Seen], me: &Identity) -> Check {
@@ -44,14 +46,15 @@ fn from_the_future(now: &Moment, records: &[Seen]) -> Option<Finding> {
     )))
 }
 
-/// What the boot clock says about when a record of this boot was written, against what the wall clock said then.
+/// Compares when a record of this boot was written by the boot clock with what the wall clock said
+/// then.
 fn stepped(now: &Moment, records: &[Seen], me: &Identity) -> Option<Finding> {
     let slept_ms = now.boottime_ms.saturating_sub(now.monotonic_ms);
     let step = |seen: &Seen| {
         let hold = seen.hold().filter(|hold| same_clocks(hold, me))?;
         let parts = hold.parts.as_ref().filter(|parts| !parts.edited)?;
         let owner = parts.owner.as_ref().and_then(|part| step_ms(part, now.boottime_ms, now));
-        // Its clock stops while the machine sleeps.
+        // Its clock stops while the machine is suspended.
         let awake = || parts.process.as_ref().and_then(|part| step_ms(part, now.monotonic_ms, now));
         owner.or_else(|| if slept_ms == 0 { awake() } else { None })
     };
@@ -63,7 +66,8 @@ fn stepped(now: &Moment, records: &[Seen], me: &Identity) -> Option<Finding> {
     Some(Finding::warn(message).hint("nothing on this machine depends on it; leases of other machines do"))
 }
 
-/// By how much the wall clock has gained on the boot clock since `part` was written.
+/// Returns by how many milliseconds the wall clock has gained on the boot clock since `part` was
+/// written.
 fn step_ms(part: &Part, reading_ms: u64, now: &Moment) -> Option<i64> {
     let elapsed_ms = reading_ms.checked_sub(part.clock_ms?)?;
     Some(millis_between(plus_millis(part.since, elapsed_ms), now.wall))

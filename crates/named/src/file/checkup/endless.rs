@@ -9,7 +9,8 @@ use lokt_core::time::{Lease, millis_between};
 use super::freezes::frozen_by;
 use super::{Check, Finding, Patient, Seen};
 
-/// A lock without a lease that is kept for longer than a working day was forgotten, perhaps.
+/// Age in milliseconds from which a lock without a lease may have been forgotten: longer than a
+/// working day.
 const LONG_MS: i64 = 24 * 60 * 60_000;
 
 pub(super) fn check(patient: &Patient) -> Check {
@@ -17,7 +18,7 @@ pub(super) fn check(patient: &Patient) -> Check {
 }
 
 fn judge(patient: &Patient, seen: &Seen) -> Option<Finding> {
-    // Old freezes look like locks, and are said to be what they are.
+    // Old freezes look like locks, and are reported as freezes.
     let holder = seen.found.holder().filter(|_| frozen_by(seen).is_none())?;
     let name = &seen.name;
     let age_ms = holder.hold.began().map_or(0, |began| millis_between(began, patient.now.wall));
@@ -39,11 +40,11 @@ fn judge(patient: &Patient, seen: &Seen) -> Option<Finding> {
 }
 
 enum Why {
-    /// Taken on a machine that isn't this one, on a disk that only this one writes to.
+    /// Acquired on another machine, on a disk that only this one writes to.
     OtherMachine,
-    /// A process that can't be asked about.
+    /// A process that can't be checked.
     Unseen,
-    /// An owner's.
+    /// An owner's hold.
     Owner,
 }
 

@@ -1,4 +1,4 @@
-//! Freezes that can't be read, that are over, or that are where old programs kept them.
+//! Freezes that are unreadable, that have ended, or that are where old programs kept them.
 
 use lokt_core::decide::Intent;
 use lokt_core::name::LockName;
@@ -52,7 +52,7 @@ fn judge(patient: &Patient, name: &LockName) -> Option<Finding> {
     }
 }
 
-/// Freezes among the locks, `freeze-<name>`. They freeze that name for as long as they last.
+/// Checks freezes among the locks, `freeze-<name>`. They freeze that name for as long as they last.
 pub(super) fn check_legacy(patient: &Patient) -> Check {
     let legacy = patient.records.iter().filter(|seen| frozen_by(seen).is_some());
     let (over, running): (Vec<&Seen>, Vec<&Seen>) = legacy.partition(|seen| seen.found.slot.is_expired());
@@ -72,7 +72,7 @@ pub(super) fn check_legacy(patient: &Patient) -> Check {
     Check::new("legacy_freezes", findings)
 }
 
-/// The name that a record freezes, if it is an old freeze.
+/// Returns the name that a record freezes, if it is an old freeze.
 pub(super) fn frozen_by(seen: &Seen) -> Option<&str> {
     seen.hold().filter(|hold| is_legacy(hold))?;
     seen.name.as_str().strip_prefix("freeze-").filter(|name| LockName::new(name).is_ok())

@@ -1,7 +1,8 @@
-//! The checkup of a root: can it be believed, and is anything in it that shouldn't be?
+//! The checkup of a root: can it be trusted, and does it contain anything that it shouldn't?
 //!
-//! Repairs go the way that every change goes: inside the mutex, judged again there, by the code that does the same
-//! in passing when a process takes a lock. So they may run while others work.
+//! A repair works like every change: inside the mutex, where the problem is judged again, by the
+//! code that does the same in passing when a process acquires a lock. So repairs may run while
+//! others work.
 
 mod audit;
 pub(crate) mod clock;
@@ -28,10 +29,10 @@ use lokt_sys::error::{At as _, Error};
 use lokt_sys::look::look;
 use lokt_sys::parallel;
 
-/// What to do about a root that can't be read.
+/// Hint for a root that can't be read.
 pub(crate) const LOOK_AT_ROOT: &str = "`lokt root` shows which root is used and how it was found";
 
-/// Makes every check of a root, and repairs what is safe to repair, if that is asked for.
+/// Runs every check of a root, and repairs what is safe to repair, if that is asked for.
 pub(super) fn examine(store: &FileStore, repair: bool, see: &mut dyn FnMut(Check)) {
     let (mutex, busy) = mutex::check(store);
     let (lokt, now) = (Lokt::of_files(store.clone()), store.machine.now());
@@ -56,7 +57,7 @@ pub(super) fn examine(store: &FileStore, repair: bool, see: &mut dyn FnMut(Check
     see(audit::check(patient));
 }
 
-/// The directory `below` a root, if no link leads there: what is behind one is none of ours.
+/// Returns the directory `below` a root, if no link leads there: what is behind a link isn't ours.
 pub(crate) fn real_dir(root: &Path, below: &str) -> Option<PathBuf> {
     let mut dir = root.to_owned();
     for name in below.split('/').filter(|name| !name.is_empty()) {
@@ -66,25 +67,26 @@ pub(crate) fn real_dir(root: &Path, below: &str) -> Option<PathBuf> {
     Some(dir)
 }
 
-/// `1 file`, `2 files`
+/// Formats a count: `1 file`, `2 files`.
 fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A path as it must be typed in a shell.
+/// Returns a path as it must be typed in a shell.
 pub(crate) fn typed(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(&byte));
     if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// A root that can be looked at, with what was seen of it.
+/// A root under examination, with what was read from it.
 struct Patient {
     lokt: Lokt,
     store: FileStore,
     now: Moment,
     fix: bool,
-    /// The reason why the mutex can't be entered, if it can't. Then nothing is repaired, and checks that need the mutex are left out.
+    /// The reason why the mutex can't be entered, if it can't. Then nothing is repaired, and checks
+    /// that need the mutex are left out.
     busy: Option<String>,
     records: Vec<Seen>,
 }
@@ -110,12 +112,12 @@ impl Patient {
         self.store.root().join(path)
     }
 
-    /// As in messages.
+    /// Returns a path as shown in messages.
     fn shown(&self, path: &str) -> String {
         self.path(path).display().to_string()
     }
 
-    /// Every lock record, read once for all checks.
+    /// Reads every lock record, once for all checks.
     fn read_records(&self) -> Result<Vec<Seen>, Error> {
         let store = self.store();
         let files = store.disk.list(LOCKS_DIR).at("list", store.root(), LOCKS_DIR)?;
@@ -126,7 +128,7 @@ impl Patient {
         }))
     }
 
-    /// Repairs what was found, if that was asked for and can be done.
+    /// Repairs what was found, if that was asked for and is possible.
     fn mend<E: fmt::Display>(
         &self,
         finding: Finding,

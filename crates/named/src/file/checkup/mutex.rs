@@ -1,4 +1,4 @@
-//! Can the root's mutex be had? If not, who keeps it?
+//! Checks whether the root's mutex can be acquired, and if not, which process holds it.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use lokt_sys::machine::ProcessStat;
 use lokt_sys::mutex::PATIENCE;
 
 const NAME: &str = "mutex";
-/// Nobody who works keeps it this long.
+/// Time after which the mutex counts as stuck: no working process holds it this long.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// The check, and the reason why the mutex can't be entered, if it can't.
+/// Returns the check, and the reason why the mutex can't be entered, if it can't.
 pub(super) fn check(store: &FileStore) -> (Check, Option<String>) {
     let enters = |patience| store.enter_within(patience).map(drop);
     let Err(_) = enters(FIRST) else { return (Check::new(NAME, []), None) };
     let stopped = || holder(store).is_some_and(|pid| store.machine.process(pid).is_some_and(ProcessStat::is_stopped));
-    // A stopped one won't let go by being waited for.
+    // A suspended process won't release it, however long we wait.
     let patience = if stopped() { Duration::ZERO } else { PATIENCE.saturating_sub(FIRST) };
     let Err(error) = enters(patience) else { return (Check::new(NAME, []), None) };
     let finding = match holder(store) {

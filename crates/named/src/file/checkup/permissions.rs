@@ -1,7 +1,8 @@
-//! Whose files are in the root, and who may touch them?
+//! Checks who owns the files in the root, and who may access them.
 //!
-//! A root is private (0700, files 0600), or its directory is group-writable and it is the group's (0770, files 0660). Repairs take
-//! permissions away from others than these, and only of our own files, and only where nobody else has any.
+//! A root is private (0700, files 0600), or its directory is group-writable and it belongs to the
+//! group (0770, files 0660). Repairs take permissions away from others than these, only on our own
+//! files, and only where nobody else has any.
 
 use std::collections::BTreeSet;
 
@@ -43,8 +44,9 @@ pub(super) fn check(patient: &Patient) -> Check {
     Check::new(NAME, findings)
 }
 
-/// Directories and files that are what they should be; what isn't is said elsewhere. Pulses and temp files are made with their permissions
-/// and live for a moment, and nobody else can enter their directories.
+/// Returns the directories and files that have the right type; others are reported elsewhere.
+/// Pulses and temp files are created with their permissions and exist only briefly, and nobody else
+/// can enter their directories.
 fn files(patient: &Patient) -> Vec<File> {
     let disk = &patient.store().disk;
     let records = [LOCKS_DIR, FREEZES_DIR].into_iter().flat_map(|dir| {
@@ -64,12 +66,14 @@ fn seen(patient: &Patient, path: String) -> Option<File> {
     Some(File { look: look(&patient.path(&path)).ok()??, path })
 }
 
-/// The most that a file of a root may allow: its directories' permissions, without the right to enter.
+/// Returns the maximum permissions of a file in a root: those of its directories, without the right
+/// to enter.
 fn allowed(look: &Look, keep: u32) -> u32 {
     if look.is_dir { keep } else { keep & 0o666 }
 }
 
-/// A root that anybody can write to. Its mode is never changed: its owner chose it, and may keep other things in it.
+/// Reports a root that anybody can write to. Its mode is never changed: its owner chose it, and may
+/// keep other things in it.
 fn open_root(patient: &Patient, root: &Look) -> Option<Finding> {
     let (shown, mode) = (patient.shown(""), root.mode);
     let finding = Finding::error(format!("{shown} (mode {mode:04o}) can be written to by anybody"));
@@ -92,7 +96,7 @@ fn too_open(patient: &Patient, files: &[File], keep: u32, alone: bool) -> Option
         (false, _) => format!("`chmod -R o= {path}`, as the owner"),
     };
     let finding = if anybody_writes { Finding::error(message) } else { Finding::warn(message) }.hint(hint);
-    // Where others have files, taking permissions away might shut them out of their own locks.
+    // Where others have files, taking permissions away might lock them out of their own locks.
     if !alone {
         return Some(finding);
     }
@@ -109,7 +113,7 @@ fn whom(keep: u32) -> &'static str {
     if keep == 0o700 { "its owner" } else { "its owner and group" }
 }
 
-/// Files of somebody who isn't the root's owner, in a root that is nobody else's.
+/// Reports files that don't belong to the root's owner, in a root that isn't shared.
 fn strangers(patient: &Patient, root: &Look, files: &[File], shared: bool) -> Vec<Finding> {
     let theirs = |file: &&File| file.look.uid != root.uid && !shared;
     let uids: BTreeSet<u32> = files.iter().filter(theirs).map(|file| file.look.uid).collect();
@@ -135,7 +139,7 @@ fn strangers(patient: &Patient, root: &Look, files: &[File], shared: bool) -> Ve
     findings
 }
 
-/// Files that the group can't use in a root that is the group's.
+/// Reports files that the group can't use in a root that belongs to the group.
 fn too_tight(patient: &Patient, files: &[File]) -> Option<Finding> {
     let needed = |look: &Look| if look.is_dir { 0o070 } else { 0o060 };
     let tight: Vec<&File> =

@@ -1,8 +1,9 @@
-//! What processes that were killed left behind: pulses that nobody names, tickets of the dead, empty lines, temp files.
+//! Leftovers of killed processes: pulses that no record names, tickets of dead waiters, empty
+//! queues, temp files.
 //!
-//! All of it is harmless and tidied away by lokt itself in passing. A process that gives a hold back clears its pulse and its temp file
-//! away after it has left the mutex, so one that is found may be of this very moment: a pulse counts only if its process is dead,
-//! a temp file only if it is old.
+//! All of it is harmless, and lokt removes it in passing. A process that releases a hold removes
+//! its pulse and its temp file after it has left the mutex, so a release may still be in progress.
+//! A pulse counts only if its process is dead, a temp file only if it is old.
 
 use std::path::PathBuf;
 
@@ -22,7 +23,8 @@ use lokt_sys::mutex::Inside;
 use lokt_sys::probe_dir::{clear_left_over, is_probe, left_over};
 
 const NAME: &str = "pulses";
-/// Nobody takes this long from leaving the mutex to the end of a command.
+/// Age in milliseconds from which a file is a leftover: no process takes this long from leaving the
+/// mutex to the end of its command.
 const OLD_MS: i64 = 5_000;
 
 pub(super) fn check(patient: &Patient) -> Check {
@@ -35,7 +37,8 @@ pub(super) fn check(patient: &Patient) -> Check {
 
 const HARMLESS: &str = "harmless; `lokt doctor --fix` removes what is left";
 
-/// Finds `candidates` without the mutex, and keeps those that are still so inside it; then removes them, if asked to.
+/// Takes `candidates` that were found without the mutex, and keeps those that still qualify inside
+/// it. Then removes them, if asked to.
 fn report<T>(
     patient: &Patient,
     candidates: Vec<T>,
@@ -61,7 +64,7 @@ fn report<T>(
     finding
 }
 
-/// Pulses of holders that no record names.
+/// Reports pulses of holders that no record names.
 fn held(patient: &Patient) -> Option<Finding> {
     let is_orphan = |store: &FileStore, number: &u64| {
         store
@@ -81,7 +84,7 @@ fn held(patient: &Patient) -> Option<Finding> {
     })
 }
 
-/// Its process is proven dead. One that can't be seen may be clearing it away.
+/// Reports whether its process is proven dead. A process that can't be seen may be removing it.
 fn is_dead(store: &FileStore, pulse: &Pulse) -> bool {
     let (pid, start) = (pulse.process.pid, pulse.process.start);
     match pulse.pid_ns {
@@ -93,8 +96,8 @@ fn is_dead(store: &FileStore, pulse: &Pulse) -> bool {
     }
 }
 
-/// Lines with tickets of the dead, or with nobody in them for a name that nobody holds: who was granted a lock after a wait leaves the
-/// empty line to its release.
+/// Reports queues with tickets of dead waiters, and empty queues of names that nobody holds. A
+/// holder that had to wait leaves the empty queue to its release.
 fn lines(patient: &Patient) -> Option<Finding> {
     let is_left = |store: &FileStore, name: &LockName| {
         let nobodys = || is_empty(store, name) && matches!(store.disk.stamp(&record_path(name)), Ok(None));
@@ -119,7 +122,7 @@ fn is_empty(store: &FileStore, name: &LockName) -> bool {
     store.disk.list(&dir).is_ok_and(|entries| entries.is_empty()) && matches!(store.disk.stamp(&dir), Ok(Some(_)))
 }
 
-/// Temp files that were never renamed.
+/// Reports temp files that were never renamed.
 fn temps(patient: &Patient) -> Option<Finding> {
     let is_left = |store: &FileStore, entry: &String| {
         is_old(patient, &temp_path(patient, entry)) && store.records().is_left_over(entry)
@@ -147,7 +150,7 @@ fn is_old(patient: &Patient, path: &std::path::Path) -> bool {
     millis_between(changed, patient.now.wall) > OLD_MS
 }
 
-/// What a doctor that was killed left.
+/// Reports what a killed doctor left behind.
 fn probes(patient: &Patient) -> Option<Finding> {
     let top = patient.store.root();
     let left = ["", "state", TEMP_DIR]

@@ -1,4 +1,4 @@
-//! Is everything among the locks a lock?
+//! Checks that everything among the locks is a lock.
 
 use lokt_core::decide::{Breaking, Condition};
 use lokt_core::duration::show_seconds;
@@ -14,7 +14,8 @@ use lokt_sys::error::Error;
 use lokt_sys::look::look;
 
 pub(super) const NAME: &str = "records";
-/// Another program's temp file is older than this only if nobody will rename it any more.
+/// Age in milliseconds from which another program's temp file is a leftover: nobody will rename it
+/// any more.
 const STRAY_MS: i64 = 60_000;
 
 pub(super) fn check(patient: &Patient) -> Check {
@@ -25,7 +26,7 @@ pub(super) fn check(patient: &Patient) -> Check {
 fn judge(patient: &Patient, seen: &Seen) -> Option<Finding> {
     let (name, path) = (&seen.name, patient.shown(&record_path(&seen.name)));
     match &seen.found.slot {
-        // An empty one that is young is being written.
+        // A young empty file is being written.
         Slot::Free | Slot::Held(_) | Slot::BeingWritten => None,
         Slot::Corrupt(why) => {
             let finding = Finding::error(format!("{path} is no lock record: {why}"))
@@ -39,14 +40,15 @@ fn judge(patient: &Patient, seen: &Seen) -> Option<Finding> {
             .hint("upgrade lokt"),
         ),
         Slot::Unreadable(error) => {
-            // Its words, with the advice that everybody gets.
+            // The error's own text, with the hint that every caller gets.
             let hint = "what can't be read counts as held";
             Some(Finding::error(error.to_string()).hint(format!("{hint}; `lokt unlock --force {name}` moves it aside")))
         }
     }
 }
 
-/// As a `lock` would, but without taking it. Judged again inside the mutex: what is a hold by then stays, unless it is over.
+/// Moves it aside as a `lock` would, but without acquiring it. Judged again inside the mutex: if it
+/// is a hold by then, it stays, unless it has ended.
 fn move_aside(patient: &Patient, name: &LockName) -> Result<Option<String>, Error> {
     let unlocked = patient.lokt.unlock(name, Breaking::Stale, Condition::default());
     let unlocked = unlocked.map_err(|error| held_if_unreadable(error, name, Target::Lock))?;
@@ -54,7 +56,7 @@ fn move_aside(patient: &Patient, name: &LockName) -> Result<Option<String>, Erro
     Ok(ended.aside.map(|aside| format!("moved it to {}", patient.shown(&aside))))
 }
 
-/// What is among the locks and can't be one.
+/// Reports entries among the locks that can't be locks.
 fn strays(patient: &Patient) -> impl Iterator<Item = Finding> + '_ {
     let files = patient.store().disk.list(LOCKS_DIR).unwrap_or_default();
     let files = files.into_iter().filter(|file| LockName::from_file_name(file).is_none());
@@ -86,7 +88,8 @@ fn is_old(patient: &Patient, stamp: &Stamp) -> bool {
     millis_between(stamp.modified, patient.now.wall) > STRAY_MS
 }
 
-/// What was moved away earlier. It is evidence: people look at it, and delete it.
+/// Reports files that were moved aside earlier. They are evidence: people inspect them, and delete
+/// them.
 fn set_aside(patient: &Patient) -> Option<Finding> {
     let disk = &patient.store().disk;
     let files = disk.list(ASIDE_DIR).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The counter of fencing tokens: is it there, and ahead of every token in sight?
+//! Checks the counter of fencing tokens: does it exist, and is it ahead of every known token?
 
 use lokt_core::hold::Fence;
 
@@ -7,10 +7,10 @@ use crate::file::tokens::{CEILING, CounterFile, NEXT, is_plausible};
 use crate::store::Call;
 
 const NAME: &str = "tokens";
-/// The ceiling is lost and the other file isn't.
+/// Hint if the ceiling is lost and the other file isn't.
 const LATER: &str =
     "nothing to do: it is written anew within the next thousand locks; a reboot before that makes tokens leap";
-/// Both are.
+/// Hint if both are lost.
 const BY_ITSELF: &str = "nothing to do: the next lock goes on above all that were used, and says so in the audit log";
 
 pub(super) fn check(patient: &Patient) -> Check {
@@ -22,7 +22,7 @@ pub(super) fn check(patient: &Patient) -> Check {
         Ok(inside) => inside,
         Err(error) => return Check::new(NAME, [Finding::skipped(error)]),
     };
-    // After the records: the ceiling only rises, and before a record appears.
+    // Read after the records: the ceiling only rises, and it rises before a record appears.
     let (ceiling, next) = store.tokens().counter(&inside);
     drop(inside);
     let (at, next_at) = (patient.shown(CEILING), patient.shown(NEXT));
@@ -59,7 +59,7 @@ pub(super) fn check(patient: &Patient) -> Check {
     Check::new(NAME, findings)
 }
 
-/// A record whose token the counter hasn't come to: an old `state/` was put back.
+/// Reports a record whose token the counter hasn't reached: an old `state/` was restored.
 fn behind(patient: &Patient, ceiling: u64) -> Option<Finding> {
     let tokens = patient.records.iter().filter_map(|seen| Some((&seen.name, seen.hold()?.token?)));
     let (name, token) = tokens.filter(|(_, token)| is_plausible(*token)).max_by_key(|(_, token)| token.get())?;

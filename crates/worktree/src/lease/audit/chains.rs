@@ -1,4 +1,5 @@
-//! The links that the log is about, of all worktrees, also of those that are gone. Read as they are: who holds what is decided elsewhere.
+//! The links that the log is about, of all worktrees, including removed ones. Read as they are: who
+//! holds what is decided elsewhere.
 
 use lokt_core::lease::names::File;
 use lokt_core::lease::record::RECORD_BYTES_MAX;
@@ -11,25 +12,25 @@ use lokt_sys::disk::Entry;
 const LOCKS: &str = "locks";
 const CHAIN_SUFFIX: &str = ".lock.d";
 
-/// The directories of all chains.
+/// Returns the directories of all chains.
 pub(super) fn all(repo: &Repository) -> Vec<String> {
     let names = repo.disk.list(LOCKS).unwrap_or_default();
     names.iter().filter(|name| name.ends_with(CHAIN_SUFFIX)).map(|name| format!("{LOCKS}/{name}")).collect()
 }
 
-/// The links of a chain that can be read, lowest first.
+/// Returns the readable links of a chain, lowest first.
 pub(super) fn links(repo: &Repository, dir: &str) -> Vec<Slot> {
     let (Some(base), numbers) = (base(repo, dir), numbers(repo, dir)) else { return Vec::new() };
     numbers.into_iter().filter_map(|number| link(repo, dir, number, &base)).collect()
 }
 
-/// The last link of a chain that can be read.
+/// Returns the last readable link of a chain.
 pub(super) fn newest(repo: &Repository, dir: &str) -> Option<Slot> {
     let (base, numbers) = (base(repo, dir)?, numbers(repo, dir));
     numbers.into_iter().rev().find_map(|number| link(repo, dir, number, &base))
 }
 
-/// The last links of all chains, with the names of their worktrees.
+/// Returns the last links of all chains, with the names of their worktrees.
 pub(super) fn newest_of_all(repo: &Repository) -> Vec<(String, Slot)> {
     let named = |dir: String| {
         let name =
@@ -39,12 +40,13 @@ pub(super) fn newest_of_all(repo: &Repository) -> Vec<(String, Slot)> {
     all(repo).into_iter().filter_map(named).collect()
 }
 
-/// Was the log seen since this machine started as the anchor of this link says? Then all of that has been there since.
+/// Reports whether the log was seen as the anchor of this link says since this machine started.
+/// Then all of that has been there since.
 pub(super) fn is_of_this_boot(repo: &Repository, slot: &Slot) -> bool {
     slot.anchor.boot_id.as_deref().is_some_and(|boot_id| is_this_boot(repo, boot_id))
 }
 
-/// A worktree whose last link knows that the log has had lines since this machine started.
+/// Returns a worktree whose last link knows that the log has had lines since this machine started.
 pub(super) fn knows_lines<'l>(repo: &Repository, newest: &'l [(String, Slot)]) -> Option<&'l (String, Slot)> {
     newest.iter().find(|(_, slot)| slot.anchor.count > 0 && is_of_this_boot(repo, slot))
 }
@@ -55,7 +57,7 @@ fn numbers(repo: &Repository, dir: &str) -> Vec<u64> {
         File::Slot(number) => Some(number),
         _ => None,
     };
-    // Their names are as long as each other, and sorted.
+    // The names have equal lengths and are sorted.
     names.iter().filter_map(number).collect()
 }
 

@@ -1,7 +1,7 @@
-//! What is missing in the log is appended, from the links of one chain.
+//! Appends missing events to the log, from the links of one chain.
 //!
-//! The last link says where the log ended when it was made, and which links were in it by then. So the lines to look through are the few
-//! that came since, and the links to look for are the few after that.
+//! The last link says where the log ended when the link was created, and which links were in it by
+//! then. So only the few lines since then must be searched, for the few links after that.
 
 use std::time::Duration;
 
@@ -16,17 +16,20 @@ use crate::repo::Repository;
 use lokt_sys::error::Error;
 use lokt_sys::warnings::Warning;
 
-/// What came of it.
+/// Result of filling the log.
 #[derive(Debug)]
 pub struct Filled {
-    /// What the next link carries.
+    /// The anchor for the next link.
     pub anchor: Anchor,
-    /// Why something is missing or wrong; without one, every link up to the last is in the log, in its place.
+    /// Why something is missing or wrong. `None`: every link up to the last is in the log, in its
+    /// place.
     pub warning: Option<Warning>,
 }
 
-/// Appends the events of a chain that aren't in the log, up to that of its last link, `highest`. `between(n)` gives the good links above
-/// `n` and below the last, lowest first; it is asked only if there may be some. `patience`: so long whoever else writes the log is waited for. Not synced.
+/// Appends the events of a chain that aren't in the log, up to that of its last link, `highest`.
+/// `between(n)` returns the good links above `n` and below the last, lowest first; it is called
+/// only if there may be some. `patience` is the maximum wait for another writer of the log. Not
+/// synced.
 pub fn fill(
     repo: &Repository,
     highest: Option<&Slot>,
@@ -38,7 +41,7 @@ pub fn fill(
         Ok((log, logged)) => {
             Filled { anchor: log.end.anchor(logged, repo.me.boot_id.clone()), warning: log.trouble.map(Warning::Audit) }
         }
-        // What was known of the log when the last link was made is still true of it; since when isn't.
+        // What the last link knew about the log is still true. Later changes are unknown.
         Err(Closed(why)) => Filled { anchor: before(), warning: Some(Warning::Audit(why)) },
     }
 }
@@ -86,8 +89,9 @@ fn filled<'r>(
     Ok((log, highest.number))
 }
 
-/// Is the log at this place what it was? Told from the line that follows, or from where the log ends. `None` if it isn't; else whether that
-/// line is the event: mostly it is, because who adds a link writes its line next.
+/// Checks that the log at this place is unchanged, by the line that follows, or by the end of the
+/// log. `None` if it isn't; else whether that line is the event. Usually it is, because a process
+/// that adds a link writes its line next.
 fn look_ahead(log: &Log<'_>, place: &Place, event_id: &str) -> Result<Option<bool>, Closed> {
     if place.size >= log.end.size {
         return Ok((*place == log.end || place.count == 0).then_some(false));
@@ -100,7 +104,7 @@ fn look_ahead(log: &Log<'_>, place: &Place, event_id: &str) -> Result<Option<boo
     })
 }
 
-/// Leaves those that aren't in the log from `from` on.
+/// Removes those that are in the log from `from` on.
 fn forget_logged(log: &Log<'_>, from: Place, missing: &mut Vec<Slot>) -> Result<(), Closed> {
     if from.size >= log.end.size {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The log, read line by line from any place: of any length, it takes no more memory than its longest line.
+//! Reads the log line by line from any place. Whatever its length, it takes no more memory than its
+//! longest line.
 
 use std::io;
 
@@ -7,19 +8,19 @@ use serde_json::Value;
 
 use lokt_sys::disk::OpenFile;
 
-/// How much is read at once: the lines that a command hasn't seen yet are few.
+/// Bytes per read: a command has few lines that it hasn't seen yet.
 const READ_BYTES: usize = 16 << 10;
-/// No event is longer: a reason is at most as long as a command's arguments.
+/// Maximum length of a line in bytes: a reason is at most as long as a command's arguments.
 const LINE_BYTES_MAX: usize = 4 << 20;
 
 /// A place in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Place {
-    /// After so many lines.
+    /// Number of lines before it.
     pub(super) count: u64,
-    /// The hash of the last one.
+    /// Hash of the last one.
     pub(super) hash: String,
-    /// And so many bytes.
+    /// Number of bytes before it.
     pub(super) size: u64,
 }
 
@@ -43,44 +44,47 @@ impl Place {
         Anchor { count: self.count, hash: self.hash.clone(), size: self.size, logged, boot_id }
     }
 
-    /// Is there a line before it that the next one can follow? Rubbish has no hash: nothing can be said of it that could be checked.
+    /// Reports whether there is a line before it that the next one can follow. Rubbish has no hash:
+    /// nothing about it could be checked.
     pub(super) fn has_good_line(&self) -> bool {
         !self.hash.is_empty()
     }
 }
 
-/// What the next line is.
+/// The next line.
 #[derive(Debug)]
 pub(super) enum Line {
     /// It follows the one before.
     Good(Box<Event>),
-    /// It doesn't, or is none.
+    /// It doesn't, or is not an event.
     Bad(Broken),
-    /// The same, with bytes that nobody writes: what a file system may show where it lost what was written.
+    /// Like `Bad`, but with bytes that no process writes: a file system may show them where it lost
+    /// what was written.
     Wiped(Broken),
-    /// The beginning of one whose writer was killed, or had no room. The place stays before it.
+    /// The beginning of a line whose writer was killed, or ran out of space. The place stays before
+    /// it.
     Torn,
 }
 
-/// Reads.
+/// Reads the lines of a log.
 pub(super) struct Lines<'f> {
     file: &'f dyn OpenFile,
-    /// After the last line that was given.
+    /// The place after the last line that was returned.
     pub(super) place: Place,
-    /// What was read and not given yet: from `begin` on.
+    /// Bytes that were read and not returned yet: from `begin` on.
     buffer: Vec<u8>,
     begin: usize,
-    /// Where the buffer ends in the file.
+    /// Position in the file where the buffer ends.
     read_to: u64,
 }
 
 impl<'f> Lines<'f> {
-    /// From `place` on.
+    /// Begins at `place`.
     pub(super) fn new(file: &'f dyn OpenFile, place: Place) -> Self {
         Self { file, read_to: place.size, place, buffer: Vec::new(), begin: 0 }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
         while let Some(Raw { bytes, length, is_ended }) = self.raw()? {
             let end = self.place.size + length + u64::from(is_ended);
@@ -111,7 +115,7 @@ impl<'f> Lines<'f> {
         Ok(None)
     }
 
-    /// The next line, whatever it is.
+    /// Returns the next line, valid or not.
     pub(super) fn raw(&mut self) -> io::Result<Option<Raw>> {
         let (mut looked, mut dropped) = (0, 0);
         loop {
@@ -124,7 +128,7 @@ impl<'f> Lines<'f> {
             }
             looked = rest.len();
             if looked > LINE_BYTES_MAX {
-                // Nobody reads it; it only has to be known where it ends.
+                // Its content isn't needed, only its end.
                 dropped += looked as u64;
                 dropped -= 1;
                 self.begin = self.buffer.len() - 1;
@@ -145,11 +149,11 @@ impl<'f> Lines<'f> {
     }
 }
 
-/// Does a line that has this hash end at `size`?
+/// Reports whether a line with this hash ends at `size`.
 pub(super) fn ends_with(file: &dyn OpenFile, size: u64, hash: &str) -> io::Result<bool> {
     let mut bytes = Vec::new();
     let mut from = size;
-    // Backwards, until it is there from its beginning.
+    // Reads backwards until the beginning of the line is there.
     while from > 0 && bytes.len() <= LINE_BYTES_MAX && last_line(&bytes).is_none() {
         let mut before = vec![0; READ_BYTES.max(bytes.len()).min(usize::try_from(from).unwrap_or(usize::MAX))];
         from -= before.len() as u64;
@@ -165,13 +169,13 @@ pub(super) fn ends_with(file: &dyn OpenFile, size: u64, hash: &str) -> io::Resul
     Ok(read_line(last, 0, before).is_ok_and(|(_, found)| found == hash))
 }
 
-/// The last line, if these bytes begin before it.
+/// Returns the last line, if these bytes begin before it.
 fn last_line(bytes: &[u8]) -> Option<&[u8]> {
     let bytes = bytes.trim_ascii_end();
     bytes.iter().rposition(|byte| *byte == b'\n').map(|at| &bytes[at + 1..])
 }
 
-/// Fills `bytes` from `position` on. False: the file ends before.
+/// Fills `bytes` from `position` on. Returns false if the file ends before.
 fn fill(file: &dyn OpenFile, bytes: &mut [u8], position: u64) -> io::Result<bool> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -185,14 +189,14 @@ fn fill(file: &dyn OpenFile, bytes: &mut [u8], position: u64) -> io::Result<bool
 
 /// A line as it is in the file.
 pub(super) struct Raw {
-    /// Of one that is longer than any event, only the end.
+    /// If the line is longer than any event, only its end.
     pub(super) bytes: Vec<u8>,
     pub(super) length: u64,
-    /// A newline follows.
+    /// Whether a newline follows.
     is_ended: bool,
 }
 
-/// May these be the first bytes of an event?
+/// Reports whether these may be the first bytes of an event.
 fn is_begun(bytes: &[u8]) -> bool {
     bytes.starts_with(b"{") && serde_json::from_slice::<Value>(bytes).is_err_and(|error| error.is_eof())
 }

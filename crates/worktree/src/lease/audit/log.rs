@@ -1,4 +1,4 @@
-//! The log, open for appending: its mutex is ours, and where it ends is known.
+//! The log, open for appending: we hold its mutex and know where it ends.
 
 use std::io;
 use std::time::Duration;
@@ -12,27 +12,28 @@ use crate::repo::{FILE_MODE, Repository};
 use lokt_sys::disk::{Entry, NoMutex, OpenFile, Opening};
 use lokt_sys::mutex::Inside;
 
-/// So long whoever else writes is waited for, by those who hold up no lease.
+/// Maximum wait for another writer, for callers that hold up no lease.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-/// The head is written in place, so it is always as long.
+/// Size of the head in bytes: it is written in place, so its length is constant.
 const HEAD_BYTES: usize = 256;
 
-/// The log, entered.
+/// The log, with its mutex held.
 pub(super) struct Log<'r> {
     pub(super) repo: &'r Repository,
     pub(super) file: Option<Box<dyn OpenFile>>,
-    /// Where it ends. What comes after that was torn.
+    /// Its end. Anything after that is torn.
     pub(super) end: Place,
     is_torn: bool,
     has_head: bool,
-    /// It was written since this machine started: nothing that was in it then is lost by itself.
+    /// It was written since this machine started: nothing that was in it then is lost without a
+    /// deliberate change.
     pub(super) is_settled: bool,
-    /// What is wrong with it, although more can be appended.
+    /// A problem that doesn't prevent appending.
     pub(super) trouble: Option<String>,
     _inside: Inside,
 }
 
-/// Why the log can't be appended to; one sentence.
+/// Why the log can't be appended to, as one sentence.
 pub(super) struct Closed(pub(super) String);
 
 impl Closed {
@@ -40,7 +41,7 @@ impl Closed {
         Self(format!("the audit log can't be {attempt} ({error}); the next command adds what is missing"))
     }
 
-    /// Lines that were there are gone.
+    /// Lines that were there are missing.
     pub(super) fn broken(why: &str) -> Self {
         Self(format!(
             "E_AUDIT_CHAIN_BROKEN: the audit log is broken ({why}); nothing is added to it, and `lokt doctor --strict --fix` begins a new one"
@@ -49,7 +50,7 @@ impl Closed {
 }
 
 impl<'r> Log<'r> {
-    /// Takes the mutex and finds the end.
+    /// Acquires the mutex and finds the end.
     pub(super) fn enter(repo: &'r Repository, patience: Duration) -> Result<Self, Closed> {
         let mut log = Self::locked(repo, patience)?;
         let size = log.size()?;
@@ -63,13 +64,14 @@ impl<'r> Log<'r> {
         }
         log.is_settled = head.as_ref().is_some_and(|head| is_this_boot(repo, &head.boot_id));
         let known = head.as_ref().filter(|head| head.size <= size);
-        // What was written before the power went may be there by its length only.
+        // Of what was written before a power cut, only the length may be there.
         let is_true = log.is_settled || known.is_none_or(|head| log.has_line(head));
         log.find_end(known.filter(|_| is_true), size)?;
         if !log.is_settled {
             settle(&mut log, head.as_ref())?;
-            // From now on there is a head of this boot, before any link says what the log is: one that is missing was taken away. And what the
-            // power left of a line that nobody makes anew would be somebody's doing: it goes.
+            // From now on there is a head of this boot, before any link says what the log is: if it
+            // is missing, it was removed. And what a power cut left of a line that is never
+            // recreated would look like a deliberate change: it is removed.
             if log.end.has_good_line() {
                 log.make_ready().and_then(|()| log.write_head()).map_err(|error| Closed::io("written", &error))?;
             }
@@ -77,7 +79,7 @@ impl<'r> Log<'r> {
         Ok(log)
     }
 
-    /// Takes the mutex and opens the log; where it ends isn't known yet.
+    /// Acquires the mutex and opens the log; its end isn't known yet.
     pub(super) fn locked(repo: &'r Repository, patience: Duration) -> Result<Self, Closed> {
         let disk = repo.audit().map_err(|error| Closed::io("opened", &error))?;
         let inside = Inside::enter(disk, patience).map_err(|failure| match failure {
@@ -104,12 +106,12 @@ impl<'r> Log<'r> {
         Ok(stamp.map_err(|error| Closed::io("read", &error))?.map_or(0, |stamp| stamp.size))
     }
 
-    /// Lines from `place` on.
+    /// Returns the lines from `place` on.
     pub(super) fn lines(&self, place: Place) -> Option<Lines<'_>> {
         self.file.as_ref().map(|file| Lines::new(&**file, place))
     }
 
-    /// Is the last line that the head knows there?
+    /// Reports whether the last line that the head knows is there.
     fn has_line(&self, head: &Head) -> bool {
         let ends = |file: &dyn OpenFile| ends_with(file, head.size, &head.hash).unwrap_or(false);
         head.count == 0 || self.file.as_ref().is_some_and(|file| ends(&**file))
@@ -162,7 +164,7 @@ impl<'r> Log<'r> {
         let append = || self.repo.audit()?.append(LOG, &bytes);
         let written = self.make_ready().and_then(|()| append());
         end.size = written.map_err(|error| {
-            // Half a line helps nobody. If this doesn't work either, the next one does it.
+            // Half a line is useless. If this fails too, the next process does it.
             let _ = self.repo.audit().and_then(|disk| disk.cut(LOG, self.end.size));
             Closed::io("written", &error)
         })?;
@@ -189,7 +191,8 @@ impl<'r> Log<'r> {
         Ok(())
     }
 
-    /// Writes down how long it is now. In place, with one write: whoever is killed leaves the old one or the new one.
+    /// Records the current length. In place, with one write: a killed process leaves the old head
+    /// or the new one.
     fn write_head(&self) -> io::Result<()> {
         let Place { count, ref hash, size } = self.end;
         let boot_id = self.repo.me.boot_id.clone().unwrap_or_default();
@@ -198,25 +201,27 @@ impl<'r> Log<'r> {
         bytes.resize(HEAD_BYTES.max(bytes.len() + 1) - 1, b' ');
         bytes.push(b'\n');
         let disk = self.repo.audit()?;
-        // With the mode that it should have; if it is there, it has one, and can't be read.
+        // Created with the right mode. If it exists, it has a mode, but is unreadable.
         let created = (!self.has_head).then(|| disk.create_as(HEAD, b"", FILE_MODE));
         disk.overwrite(HEAD, &bytes)?;
         match created {
-            // It may be longer than any of ours, and would stay so. Only now: nobody finds an empty one.
+            // It may be longer than any of ours, and would stay so. Cut only now: no process ever
+            // finds an empty one.
             Some(Err(error)) if error.kind() == io::ErrorKind::AlreadyExists => disk.cut(HEAD, bytes.len() as u64),
             _ => Ok(()),
         }
     }
 }
 
-/// Makes what is in the log durable: before links are pruned whose lines are in it.
+/// Makes the log durable: before links are pruned whose lines are in it.
 pub fn sync(repo: &Repository) -> Result<(), String> {
-    // Their names are: the log's since it was made, and a head that is missing tells of a power cut as well as an old one.
+    // The names already are: the log's since it was created, and a missing head indicates a power
+    // cut just like an old one.
     let synced = repo.audit().and_then(|disk| disk.sync(LOG).and_then(|()| disk.sync(HEAD)));
     synced.map_err(|error| format!("the audit log can't be synced: {error}"))
 }
 
-/// The log; `None` if there is none.
+/// Opens the log; `None` if there is none.
 pub(super) fn open(repo: &Repository) -> io::Result<Option<Box<dyn OpenFile>>> {
     match repo.audit()?.open(LOG)? {
         Opening::Missing => Ok(None),
@@ -225,7 +230,7 @@ pub(super) fn open(repo: &Repository) -> io::Result<Option<Box<dyn OpenFile>>> {
     }
 }
 
-/// How long it should be; `None` if that was never written, or lost.
+/// Returns how long the log should be; `None` if that was never written, or lost.
 pub(super) fn read_head(repo: &Repository) -> Option<Head> {
     match repo.audit().and_then(|disk| disk.read(HEAD, HEAD_BYTES * 4)) {
         Ok(Entry::File(content)) => Head::parse(&content.bytes),
@@ -233,7 +238,8 @@ pub(super) fn read_head(repo: &Repository) -> Option<Head> {
     }
 }
 
-/// Was it written since this machine started? What was written then is there, if nobody took it away.
+/// Reports whether it was written since this machine started. What was written then is there,
+/// unless it was deliberately removed.
 pub(super) fn is_this_boot(repo: &Repository, boot_id: &str) -> bool {
     repo.me.boot_id.as_deref().is_some_and(|now| now == boot_id)
 }

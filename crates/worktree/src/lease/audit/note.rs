@@ -1,4 +1,4 @@
-//! What happened without a link: written at once, and durably.
+//! Events without a link: written at once, and durably.
 
 use lokt_core::lease::audit::Event;
 use lokt_core::lease::record::HolderId;
@@ -9,7 +9,8 @@ use crate::repo::Repository;
 use lokt_sys::error::Error;
 use lokt_sys::warnings::Warning;
 
-/// An event of ours, now. Who wants to can add token, session and reason.
+/// Creates an event of this process, at the current time. The caller can add token, session and
+/// reason.
 pub fn event(repo: &Repository, operation: &str, target: &str, details: Map<String, Value>) -> Result<Event, Error> {
     let me = &repo.me;
     let actor = HolderId { host: me.host.clone(), user: me.owner.clone(), pid: me.pid, start: me.pid_start };
@@ -26,7 +27,7 @@ pub fn event(repo: &Repository, operation: &str, target: &str, details: Map<Stri
     })
 }
 
-/// Appends an event and syncs it; gives back what went wrong.
+/// Appends an event and syncs it; returns what went wrong.
 pub fn note(repo: &Repository, event: &Event) -> Option<Warning> {
     let noted = Log::enter(repo, PATIENCE).and_then(|mut log| {
         log.append([event])?;

@@ -1,4 +1,4 @@
-//! A new log in the place of a broken one, which is kept.
+//! Starts a new log in place of a broken one, which is kept.
 
 use lokt_core::ledger::chain::Digest;
 use serde_json::{Map, Value};
@@ -12,23 +12,23 @@ use crate::repo::Repository;
 use lokt_sys::disk::Disk;
 use lokt_sys::error::{At as _, Error, ErrorKind};
 
-/// More broken logs than this are no accident.
+/// Maximum number of broken logs: more are no accident.
 const BROKEN_MAX: u32 = 10_000;
 
 /// A new log.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Anew {
-    /// What the old one is called now, if there was one.
+    /// The new name of the old one, if there was one.
     pub aside: Option<String>,
 }
 
-/// Moves a broken log aside and begins a new one, which says so. What the chains still know becomes part of it with their next commands.
-/// `None`: nothing is broken any more.
+/// Moves a broken log aside and starts a new one, which says so. Events that the chains still have
+/// are added by their next commands. `None`: nothing is broken any more.
 pub fn begin_anew(repo: &Repository) -> Result<Option<Anew>, Error> {
     let at = repo.path.join("audit");
     let busy = |Closed(why): Closed| Error::new(ErrorKind::Busy, why);
     let mut log = Log::locked(repo, PATIENCE).map_err(busy)?;
-    // As it is now that nobody writes.
+    // Examined now that no process writes.
     let Some(broken) = repo.audit_log().examine()?.value.broken else { return Ok(None) };
     let disk = repo.audit().at("open", &at, "")?;
     let mut details = Map::new();

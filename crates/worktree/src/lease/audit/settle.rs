@@ -1,9 +1,11 @@
-//! What a power cut took away. Lines aren't synced, the links that they tell of are: after the first start of a machine since the log was
-//! last written, the ends of all chains are compared with the log, once.
+//! Recovery after a power cut. Lines aren't synced, but the links that they describe are. After the
+//! first start of a machine since the log was last written, the ends of all chains are compared
+//! with the log, once.
 //!
-//! What is missing is made anew in the order in which it was, as far as the anchors tell; then the bytes are the same. Anchors that can't be
-//! satisfied any more are listed in an event of their own, and count no more. That event stays: whoever cuts the log off and says that it was
-//! the power has to say so in it.
+//! Missing lines are recreated in their original order, as far as the anchors tell; then the bytes
+//! are the same. Anchors that can't be satisfied any more are listed in an event of their own, and
+//! no longer count. That event stays: anyone who truncates the log and blames a power cut has to
+//! say so in it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,28 +20,28 @@ use super::log::{Closed, Log, sync};
 use super::note::event;
 use super::{HEAD, LOG, REPAIR};
 
-/// No event lists more anchors: there is one for each worktree that ever was.
+/// Maximum number of anchors in an event: there is one for each worktree that ever existed.
 const VOID_MAX: usize = 100_000;
 
-/// How an anchor stands.
+/// State of an anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The log has its line.
     Good,
-    /// It hasn't, and says that it can't.
+    /// It doesn't have the line, and says that it can't.
     Void,
-    /// It hasn't.
+    /// It doesn't have the line.
     Bad,
 }
 
-/// Looks through the whole log for the line of an anchor.
+/// Searches the whole log for the line of an anchor.
 pub(super) fn standing(log: &Log<'_>, anchor: &Anchor) -> Result<Standing, Closed> {
     let mut wanted = Wanted::new([anchor]);
     each_event(log, |place, event| wanted.see(place, event))?;
     Ok(wanted.standing(anchor))
 }
 
-/// Anchors that are looked for in a log.
+/// Anchors to search for in a log.
 #[derive(Default)]
 pub(super) struct Wanted {
     counts: HashMap<u64, HashSet<String>>,
@@ -56,7 +58,7 @@ impl Wanted {
         wanted
     }
 
-    /// A line, and the place after it.
+    /// Takes a line, and the place after it.
     pub(super) fn see(&mut self, place: &Place, event: &Event) {
         if self.has(place.count, &place.hash) {
             self.seen.insert((place.count, place.hash.clone()));
@@ -87,7 +89,7 @@ fn each_event(log: &Log<'_>, mut see: impl FnMut(&Place, &Event)) -> Result<(), 
         match lines.next().map_err(|error| unread(&error))? {
             None | Some(Line::Torn) => return Ok(()),
             Some(Line::Bad(_)) => {}
-            // Before it is cut off, it isn't a line.
+            // Until it is cut off, it isn't a line.
             Some(Line::Wiped(_)) if !log.is_settled => return Ok(()),
             Some(Line::Wiped(_)) => {}
             Some(Line::Good(event)) => see(&lines.place, &event),
@@ -95,7 +97,8 @@ fn each_event(log: &Log<'_>, mut see: impl FnMut(&Place, &Event)) -> Result<(), 
     }
 }
 
-/// Compares the log with the ends of all chains. `head`: what was last known of it, during another boot.
+/// Compares the log with the ends of all chains. `head` is what was last known of the log, during
+/// another boot.
 pub(super) fn settle(log: &mut Log<'_>, head: Option<&Head>) -> Result<(), Closed> {
     let newest = chains::newest_of_all(log.repo);
     if let (None, Some((name, _))) = (head, chains::knows_lines(log.repo, &newest)) {
@@ -140,13 +143,14 @@ pub(super) fn settle(log: &mut Log<'_>, head: Option<&Head>) -> Result<(), Close
     sync(log.repo).map_err(Closed)
 }
 
-/// Whoever took the head away may have taken lines away, too.
+/// Describes a missing head: a process that removed it may have removed lines, too.
 pub(super) fn headless(name: &str) -> String {
     format!("{HEAD} is missing, and the lease of worktree {name} knows that it was there since this machine started")
 }
 
-/// The events that come next, as far as the anchors tell: of those that follow in their chains, the one whose link was made when the log
-/// ended here, or after which some link was made.
+/// Returns the events that come next, as far as the anchors tell. Of those that follow in their
+/// chains, this is the one whose link was created when the log ended here, or after which some link
+/// was created.
 fn in_order(kept: &Place, links: &[Vec<Slot>], logged: &HashSet<String>, wanted: &Wanted) -> Vec<Event> {
     let missing = |slot: &&Slot| !logged.contains(&slot.event.event_id);
     let mut queues: Vec<_> = links.iter().map(|chain| chain.iter().filter(missing).peekable()).collect();
@@ -168,7 +172,7 @@ fn in_order(kept: &Place, links: &[Vec<Slot>], logged: &HashSet<String>, wanted:
 }
 
 impl Log<'_> {
-    /// Says in the log that these anchors count no more, durably.
+    /// Records in the log, durably, that these anchors no longer count.
     pub(super) fn void(&mut self, anchors: impl IntoIterator<Item = Anchor>, why: &str) -> Result<(), Closed> {
         let mut details = Map::new();
         details.insert("problem".into(), why.into());

@@ -1,4 +1,5 @@
-//! Everything is read and compared: each line with the one before, the last with the head, and the log with what the chains know of it.
+//! Reads everything and compares it: each line with the one before, the last with the head, and the
+//! log with what the chains know of it.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -14,16 +15,16 @@ use crate::repo::Repository;
 use lokt_sys::error::{At as _, Error};
 use lokt_sys::warnings::{Warning, WithWarnings};
 
-/// What was found in a log.
+/// Result of verifying a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditVerdict {
     /// The log.
     pub path: PathBuf,
-    /// So many lines.
+    /// Number of lines.
     pub lines: u64,
     /// The hash of the last one.
     pub hash: String,
-    /// What is wrong, and where it begins.
+    /// The problem, and where it begins.
     pub broken: Option<Broken>,
 }
 
@@ -51,20 +52,22 @@ impl AuditLog<'_> {
         Ok(())
     }
 
-    /// Is the audit log what was written?
+    /// Verifies that the audit log is what was written.
     pub fn verify(&self) -> Result<WithWarnings<AuditVerdict>, Error> {
         let first = self.examine()?;
         if first.value.broken.is_none() {
             return Ok(first);
         }
-        // Somebody may have been writing, or beginning a new one: with the mutex nobody is.
+        // Another process may have been writing, or starting a new log. With the mutex held, none
+        // is.
         match Log::locked(self.repo, PATIENCE) {
             Ok(_log) => self.examine(),
             Err(_) => Ok(first),
         }
     }
 
-    /// What was known of the log is read before the log is: that only grows. A link is made after the head that it knows.
+    /// Examines the log. What was known about it is read before the log itself, which only grows. A
+    /// link is created after the head that it knows.
     pub(super) fn examine(&self) -> Result<WithWarnings<AuditVerdict>, Error> {
         let path = self.repo.path.join("audit");
         let newest = chains::newest_of_all(self.repo);
@@ -73,10 +76,11 @@ impl AuditLog<'_> {
         let mut wanted = Wanted::new(newest.iter().map(|(_, slot)| &slot.anchor).chain(&known));
         let mut unlogged: HashSet<&str> = newest.iter().map(|(_, slot)| slot.event.event_id.as_str()).collect();
         let (mut broken, mut warnings, mut end) = (None, Vec::new(), Place::default());
-        // Since this machine started, nothing was lost by itself.
+        // Since this machine started, nothing was lost without a deliberate change.
         let is_settled = head.as_ref().is_some_and(|head| is_this_boot(self.repo, &head.boot_id));
         if let Some(file) = open(self.repo).at("read", &path, LOG)? {
-            // What a power cut takes is the end. Where the last line that is known stands, somebody changed one before it.
+            // A power cut loses only the end. If the last known line is there, a damaged line
+            // before it was changed deliberately.
             let stands = |head: &&Head| ends_with(&*file, head.size, &head.hash).unwrap_or(false);
             let stands_until = head.as_ref().filter(stands).map_or(0, |head| head.size);
             let mut lines = Lines::new(&*file, Place::default());
@@ -88,7 +92,8 @@ impl AuditLog<'_> {
                         wanted.see(&lines.place, &event);
                         unlogged.remove(event.event_id.as_str());
                     }
-                    // A file system may keep the length of what was written before the power went, and not the bytes.
+                    // After a power cut, a file system may have the length of what was written, but
+                    // not the bytes.
                     Some(Line::Wiped(_)) if !is_settled && before.size >= stands_until && broken.is_none() => {
                         let why = "was lost when the machine stopped; the next command cuts it off";
                         warnings.push(Warning::Audit(format!("what came after line {} {why}", before.count)));
@@ -126,7 +131,7 @@ impl AuditLog<'_> {
             compare(&slot.anchor, &whose, chains::is_of_this_boot(self.repo, slot));
         }
         for (name, slot) in newest.iter().filter(|(_, slot)| unlogged.contains(slot.event.event_id.as_str())) {
-            // After a new log was begun, all of that is said in its first line.
+            // After a new log was started, its first line says all of that.
             if wanted.standing(&slot.anchor) == Standing::Good && broken.is_none() {
                 let what = &slot.event.operation;
                 let missing = format!("the last {what} of worktree {name} isn't in it; its next command adds that");

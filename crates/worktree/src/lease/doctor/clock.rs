@@ -1,10 +1,11 @@
-//! Does our clock show what the file system's does? Where a server stamps the files, that is how far two machines can be apart.
+//! Checks whether our clock agrees with the file system's. If a server stamps the files, the
+//! difference shows how far two machines can be apart.
 
 use lokt_core::time::millis_between;
 
 use super::{Exam, Finding, finding};
 
-/// The kernel stamps files by a coarser clock than it shows.
+/// Tolerance in ms: the kernel stamps files by a coarser clock than it shows.
 const COARSE_MS: i64 = 10;
 
 impl Exam<'_> {
@@ -12,7 +13,7 @@ impl Exam<'_> {
         let before = self.repo.machine.now().wall;
         let stamped = self.repo.disk.file_clock().ok().flatten()?;
         let after = self.repo.machine.now().wall;
-        // Whatever the probe took is nobody's fault.
+        // The time that the probe itself took doesn't count.
         let behind_ms = millis_between(after, stamped).max(0) - millis_between(stamped, before).max(0);
         let skew_ms = self.repo.own_policy().skew_ms;
         let limit_ms = i64::try_from(skew_ms / 2).unwrap_or(i64::MAX);

@@ -1,4 +1,5 @@
-//! Everything about the leases: what other tools see, what other tools wrote, and what was left behind around the chain.
+//! Examines the leases: the views for other tools, other tools' locks, and what was left behind
+//! around the chain.
 
 use std::time::Duration;
 
@@ -22,9 +23,11 @@ use lokt_sys::disk::Entry;
 use lokt_sys::error::{At as _, Error};
 use lokt_sys::wakeup::sleep_on;
 
-/// Between a link and its view there is a moment. What is the same after so long isn't that.
+/// Time between two reads of a view that disagrees with its chain. A view follows its link after a
+/// moment; if both are unchanged after this time, the view is stale.
 const MOMENT: Duration = Duration::from_millis(100);
-/// A sighting that is older proves nothing that isn't proven: no lease lasts so long.
+/// Age in ms from which on a sighting proves nothing that isn't proven otherwise: no lease lasts
+/// that long.
 const SIGHTING_MS: u64 = LeasePolicy::LEASE_MS_MAX + 2 * LeasePolicy::DOUBT_MS_MAX;
 
 /// The part of an examination that is about leases.
@@ -33,7 +36,7 @@ pub(super) struct LeaseExam<'e> {
 }
 
 impl LeaseExam<'_> {
-    /// Every finding.
+    /// Returns every finding.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let listed = self.exam.repo.disk.list("locks");
         let names = match listed {
@@ -46,7 +49,7 @@ impl LeaseExam<'_> {
         // A lock without a chain is another tool's.
         let lone = |name: &String| LockName::new(name.strip_suffix(".lock")?).ok();
         let mut worktrees: Vec<LockName> = names.iter().filter_map(|name| chain(name).or_else(|| lone(name))).collect();
-        // Where jvs has its locks.
+        // `jvs` keeps its locks in `worktrees/NAME`.
         worktrees.extend(self.exam.repo.worktree_names().unwrap_or_default());
         worktrees.sort_unstable();
         worktrees.dedup();
@@ -54,7 +57,7 @@ impl LeaseExam<'_> {
     }
 
     fn lease(&self, name: LockName) -> Vec<Finding> {
-        // What is left of a worktree that is gone is looked at like any other.
+        // The remains of a removed worktree are examined like any other.
         let gone = WorktreeConfig::nameless(name.as_str());
         let config = self.exam.repo.config(&name).ok().flatten().unwrap_or(gone);
         let worktree = Worktree { repo: self.exam.repo.clone(), name, config };
@@ -96,7 +99,7 @@ impl LeaseExam<'_> {
         Some(finding::info("foreign_lock", self.exam.at(&worktree.views().path(Board::Record)), problem))
     }
 
-    /// A lock of jvs where no lease of ours was ever asked for.
+    /// Describes a lock of `jvs` in a worktree whose lease was never requested.
     fn of_jvs(&self, worktree: &Worktree, foreign: &Foreign) -> Finding {
         let path = self.exam.at(&worktree.views().path(Board::Jvs));
         let record = match &foreign.record {
@@ -125,14 +128,14 @@ impl LeaseExam<'_> {
         Some(finding::error("E_CORRUPT", path, problem).hint(repair))
     }
 
-    /// A ceiling that leaves no numbers, although hardly any were used.
+    /// Finds a ceiling that leaves no numbers, although hardly any were used.
     fn far_fence(worktree: &Worktree, links: &Links) -> Option<Finding> {
         let path = worktree.fences().far_fence(links.ceiling()).ok()??;
         let problem = format!("it leaves no tokens for worktree {}, which has come to {}", worktree.name, links.next());
         Some(finding::error("far_fence", path.into(), problem).hint(FAR_HINT))
     }
 
-    /// The view says something else than the chain, and goes on doing so.
+    /// Finds a view that disagrees with the chain, and keeps doing so.
     fn view(&self, worktree: &Worktree, scene: &LeaseSnapshot) -> Option<Finding> {
         let stale = |right: Option<Tag>, view: &View| match (&right, view) {
             (Some(right), View::Ours(there)) => right != there,
@@ -193,8 +196,8 @@ impl LeaseExam<'_> {
         finding.hint("wait for it, or `lokt lease break --force --reason TEXT`")
     }
 
-    /// Links of an earlier life of the chain, below the first number of this one: nobody looks there, and whoever was stopped before it
-    /// looked removes its own.
+    /// Finds links of an earlier life of the chain, below the first number of this one. No process
+    /// reads there. A process that was suspended before it noticed removes its own link.
     fn ghosts(&self, worktree: &Worktree, links: &Links) -> Option<Finding> {
         let listing = worktree.chain().list().ok()?;
         let is_ghost = |number: &&u64| {
@@ -208,7 +211,8 @@ impl LeaseExam<'_> {
         let problem = format!("{} links of an earlier life of the lease of {}", ghosts.len(), worktree.name);
         let finding = finding::info("ghost_slot", self.exam.at(&worktree.chain().file(&File::Slot(*first))), problem);
         self.exam.mend(finding.fixable("remove them"), || {
-            // Numbers only grow: what is below the first one now was never this chain's, and never will be.
+            // Numbers only grow: a number below the first one was never this chain's, and never
+            // will be.
             for number in &ghosts {
                 let path = worktree.chain().file(&File::Slot(*number));
                 self.exam.repo.disk.remove(&path).at("remove", &self.exam.repo.path, &path)?;
@@ -217,7 +221,7 @@ impl LeaseExam<'_> {
         })
     }
 
-    /// Pulses that nobody keeps locked and that no lease names.
+    /// Finds pulses that no process keeps locked and no lease names.
     fn pulses(&self, worktree: &Worktree) -> Option<Finding> {
         let dead = self.dead_pulses(worktree).ok()?;
         let first = dead.first()?;
@@ -245,7 +249,7 @@ impl LeaseExam<'_> {
             else {
                 continue;
             };
-            // A new one may not be locked yet, or not be named yet.
+            // A new one may not be locked or named yet.
             if !file.locked && self.exam.unwritten_ms(&file.stamp) > LEFT_BEHIND_MS {
                 dead.push(number);
             }
@@ -258,14 +262,14 @@ impl LeaseExam<'_> {
         Ok(dead)
     }
 
-    /// Files that were about to be published under tokens that can't publish any more.
+    /// Finds files that were staged under tokens that can't publish any more.
     fn staging(&self, worktree: &Worktree, links: &Links) -> Option<Finding> {
         let late = self.late_files(worktree, links);
         let first = late.first()?;
         let problem = format!("{} files that were never published, under old tokens of {}", late.len(), worktree.name);
         let finding = finding::info("staging", self.exam.at(first), problem);
         self.exam.mend(finding.fixable("remove them"), || {
-            // Tokens only grow: one that is old stays so.
+            // Tokens only grow: a stale token stays stale.
             for path in &late {
                 self.exam.repo.disk.remove(path).at("remove", &self.exam.repo.path, path)?;
             }
@@ -275,7 +279,7 @@ impl LeaseExam<'_> {
 
     fn late_files(&self, worktree: &Worktree, links: &Links) -> Vec<String> {
         let current = links.record().and_then(|record| record.token).map(Fence::get);
-        // Of a lease that can't be read nobody knows which token it has.
+        // The token of an unreadable lease is unknown.
         let unknown = links.damaged.is_some();
         let dir = format!("staging/{}", worktree.name);
         let names = self.exam.repo.disk.list(&dir).unwrap_or_default();
@@ -285,7 +289,8 @@ impl LeaseExam<'_> {
         names.into_iter().filter(is_late).map(|name| format!("{dir}/{name}")).collect()
     }
 
-    /// First sightings of other boots: of this machine they are worth nothing, of others nothing after a day.
+    /// Finds first sightings of other boots: those of this machine are worthless, those of other
+    /// machines are after a day.
     fn sightings(&self, worktree: &Worktree) -> Option<Finding> {
         let dir = worktree.chain().dir();
         let names = self.exam.repo.disk.list(&dir).ok()?;

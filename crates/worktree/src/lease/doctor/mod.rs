@@ -1,17 +1,19 @@
-//! `doctor --strict`: what is wrong with a repository, and what can be done about it while others work.
+//! `doctor --strict`: problems of a repository, and repairs that are possible while others work.
 //!
-//! Looking changes nothing, except that a first sighting is kept. A repair looks again first, by the same operations as every command: it
-//! moves the view to where the chain is, it removes what can't belong to anybody any more, and it never touches what may live. What has no
-//! owner that could be asked must have been there for a minute, and for longer than any lease that it may be a part of.
+//! An examination changes nothing, except that it stores a first sighting. A repair checks again
+//! first, by the same operations as every command. It updates the view from the chain, it removes
+//! what can't belong to any process any more, and it never touches anything that may be live. A
+//! file without an owner that could be asked must be at least a minute old, and older than any
+//! lease that it may be a part of.
 //!
-//! | file | what it looks at |
+//! | file | what it examines |
 //! | --- | --- |
-//! | `finding` | what was found |
+//! | `finding` | constructors of findings |
 //! | `places` | worktrees, their directories and names |
-//! | `snapshots` | snapshots, what is left of those that nobody finished, intents |
+//! | `snapshots` | snapshots, remains of unfinished ones, intents |
 //! | `leases` | views, other programs' locks, links, pulses, staged files, sightings |
 //! | `temps` | files that were left behind |
-//! | `clock` | does our clock show what the file system's does? |
+//! | `clock` | whether our clock agrees with the file system's |
 //! | `trail` | the audit log |
 
 mod clock;
@@ -38,7 +40,7 @@ use lokt_sys::error::{Error, ErrorKind};
 use lokt_sys::exchange::{Taken, take_if};
 use snapshots::SnapshotExam;
 
-/// What has no owner that could be asked is left alone for so long at least.
+/// Minimum age in ms of a file without an owner that could be asked, before it may be removed.
 const LEFT_BEHIND_MS: u64 = 60_000;
 
 /// The checkup of a repository.
@@ -46,11 +48,12 @@ const LEFT_BEHIND_MS: u64 = 60_000;
 pub struct Examined {
     /// The directory with `.jvs` in it.
     pub repository: PathBuf,
-    /// The checks of it.
+    /// Its checks.
     pub checkup: Checkup,
 }
 
-/// Examines the repository that `dir` is in; `None` if there is none. With `fix`, repairs what can be repaired while others work.
+/// Examines the repository that contains `dir`; `None` if there is none. With `fix`, repairs what
+/// can be repaired while others work.
 pub fn examine(dir: &Path, me: &Identity, fix: bool) -> Result<Option<Examined>, Error> {
     match Repository::find(dir, me.clone()) {
         Ok(None) => Ok(None),
@@ -67,7 +70,7 @@ pub fn examine(dir: &Path, me: &Identity, fix: bool) -> Result<Option<Examined>,
     }
 }
 
-/// The same, of a repository that is open.
+/// Examines a repository that is already open.
 pub fn examine_one(repo: &Repository, fix: bool) -> Examined {
     let exam = Exam { repo, fix, clock: repo.disk.file_clock().ok().flatten() };
     let checks = vec![
@@ -86,7 +89,7 @@ pub fn examine_one(repo: &Repository, fix: bool) -> Examined {
 struct Exam<'r> {
     repo: &'r Repository,
     fix: bool,
-    /// What the clock of the file system showed when it began.
+    /// Time by the file system's clock when the examination began.
     clock: Option<Timestamp>,
 }
 
@@ -95,14 +98,16 @@ impl Exam<'_> {
         self.repo.path.join(path)
     }
 
-    /// Without it the defaults count, except for those who ask for a lease.
+    /// Finds an unreadable configuration. Without it the defaults apply, except for callers that
+    /// ask for a lease.
     fn configuration(&self) -> Option<Finding> {
         let error = self.repo.policy().err()?;
         let finding = finding::error("E_CORRUPT", self.at("config.json"), error.to_string());
         Some(finding.hint(error.next_step().unwrap_or_default()))
     }
 
-    /// Snapshots that `jvs` can't read, in a repository that it may use: it deletes what it finds no way to.
+    /// Finds snapshots that `jvs` can't read, in a repository that it may use: `jvs` deletes what
+    /// it can't reach.
     fn format(&self) -> Option<Finding> {
         if !self.repo.jvs_format().is_read() {
             return None;
@@ -127,7 +132,8 @@ impl Exam<'_> {
         Some(finding::warn("mixed_descriptors", path, problem).hint(hint))
     }
 
-    /// Repairs, if that is asked for. `Ok(false)`: when it was looked at again, it was no longer so.
+    /// Repairs the finding, if asked to. `Ok(false)`: the problem no longer existed when it was
+    /// checked again.
     fn mend(&self, finding: Finding, repair: impl FnOnce() -> Result<bool, Error>) -> Option<Finding> {
         match finding.fix.clone() {
             Fix::Possible(how) if self.fix => finding.after(repair().map(|done| done.then_some(how))),
@@ -135,12 +141,13 @@ impl Exam<'_> {
         }
     }
 
-    /// For how long nothing has been written to a file, by the clock of the file system; 0 where that can't be told.
+    /// Returns how long (in ms) a file has not been written to, by the clock of the file system; 0
+    /// if that is unknown.
     fn unwritten_ms(&self, stamp: &Stamp) -> u64 {
         self.since(Some(stamp.modified))
     }
 
-    /// For how long a file has had its names.
+    /// Returns how long (in ms) a file has had its names.
     fn unmoved_ms(&self, path: &str) -> u64 {
         self.since(self.repo.disk.changed(path).ok().flatten())
     }
@@ -150,7 +157,7 @@ impl Exam<'_> {
         u64::try_from(millis_between(then, now)).unwrap_or(0)
     }
 
-    /// Removes the file that was judged, and no other one with its name.
+    /// Removes the judged file, but not another one of the same name.
     fn remove_judged(&self, path: &str, judged: &Stamp) -> Result<bool, Error> {
         let disk = &*self.repo.disk;
         let dir = path.rsplit_once('/').map_or(String::new(), |(dir, _)| format!("{dir}/"));
@@ -160,7 +167,7 @@ impl Exam<'_> {
         match take_if(disk, path, &aside, is_judged).map_err(failed)? {
             Taken::Missing | Taken::Restored => Ok(false),
             Taken::Taken => disk.remove(&aside).map(|()| true).map_err(failed),
-            // A newer one is there; no process has seen the one in between for long.
+            // A newer one is there; the displaced one was visible only for a moment.
             Taken::Displaced(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 disk.remove(&aside).map(|()| false).map_err(failed)
             }

@@ -1,4 +1,4 @@
-//! Worktrees, their directories and names; and what is in the trash.
+//! Worktrees, their directories and names; and the trash.
 
 use lokt_core::name::LockName;
 
@@ -7,7 +7,8 @@ use crate::repo::{TRASH, is_same};
 use lokt_sys::error::Error;
 use lokt_sys::payload::{self, Payload};
 
-/// Whoever removes a worktree deletes what it threw away at once. What is still there after an hour was left behind.
+/// Minimum age in ms of trash that counts as left behind: a process that removes a worktree deletes
+/// its trash at once.
 const TRASH_MS: u64 = 3_600_000;
 
 impl Exam<'_> {
@@ -57,7 +58,8 @@ impl Exam<'_> {
         Some(finding::error("missing_payload", path, problem).hint(repair))
     }
 
-    /// Ceilings alone are nothing: they outlive worktrees.
+    /// Finds a directory with files, but without a worktree. Token ceilings alone don't count: they
+    /// outlive worktrees.
     fn without_config(&self, name: &LockName) -> Option<Finding> {
         let path = self.repo.files_of(name);
         if payload::examine(&path).ok()? != Payload::Full {
@@ -82,7 +84,7 @@ impl Exam<'_> {
 
     fn trash(&self) -> Vec<Finding> {
         let names = self.repo.disk.list(TRASH).unwrap_or_default();
-        // What snapshots left there is for `gc` to delete.
+        // Trash of snapshots is deleted by `gc`.
         let thrown = names.iter().filter(|name| !name.starts_with("restored-") && !name.starts_with("collected-"));
         let old = thrown.filter(|name| self.unmoved_ms(&format!("{TRASH}/{name}")) > TRASH_MS);
         let told = old.filter_map(|name| {

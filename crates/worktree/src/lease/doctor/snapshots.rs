@@ -1,5 +1,5 @@
-//! Snapshots: what was left behind of those that nobody finished, what was decided and isn't done, and whether those that are there are
-//! what they were.
+//! Examines snapshots: remains of unfinished ones, decisions that were not carried out, and the
+//! integrity of those that exist.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -19,9 +19,9 @@ use crate::snapshot::places::{INTENTS, RESTORES, SNAPSHOTS, TOMBSTONES, descript
 use lokt_sys::error::{At as _, Error, ErrorKind};
 use lokt_tree::{Control, Known, Silent};
 
-/// What nobody says anything about is left alone for so long.
+/// Minimum age in ms of a snapshot that no intent announces, before it counts as given up.
 const ORPHAN_MS: u64 = 3_600_000;
-/// A program that has no pulse is given so long.
+/// Time in ms that a program without a pulse is given to finish.
 const OLD_INTENT_MS: u64 = 24 * 3_600_000;
 
 /// The part of an examination that is about snapshots.
@@ -30,7 +30,7 @@ pub(super) struct SnapshotExam<'e> {
 }
 
 impl SnapshotExam<'_> {
-    /// Every finding.
+    /// Returns every finding.
     pub(super) fn findings(&self) -> Vec<Finding> {
         self.all_of_snapshots()
             .unwrap_or_else(|error| vec![finding::error("E_IO", self.exam.at(SNAPSHOTS), error.to_string())])
@@ -38,7 +38,8 @@ impl SnapshotExam<'_> {
 
     fn all_of_snapshots(&self) -> Result<Vec<Finding>, Error> {
         let mut findings = self.undone()?;
-        // Who can't publish any more is found out first: what isn't visible after that never will be.
+        // First determine which snapshots can't be published any more: if such a snapshot isn't
+        // visible after that, it never will be.
         let given_up = self.given_up()?;
         let catalog = self.exam.repo.snapshots().catalog()?;
         findings.extend(self.leftovers(&catalog, &given_up));
@@ -55,11 +56,11 @@ impl SnapshotExam<'_> {
         Ok(findings)
     }
 
-    /// Every worktree with what its chain says of snapshots.
+    /// Returns every worktree with the snapshot state of its chain.
     fn states(&self) -> Result<Vec<(Worktree, State)>, Error> {
         let mut states = Vec::new();
         for name in self.exam.repo.worktree_names()? {
-            // What can't be read is told with the worktrees and the leases.
+            // Unreadable ones are reported with the worktrees and the leases.
             let Ok(Some(config)) = self.exam.repo.config(&name) else { continue };
             let worktree = Worktree { repo: self.exam.repo.clone(), name, config };
             if let Ok(Reading::Born(links)) = worktree.chain().read() {
@@ -69,7 +70,7 @@ impl SnapshotExam<'_> {
         Ok(states)
     }
 
-    /// What a link decided, and whoever did was killed.
+    /// Finds changes that a link decided and its process was killed before making.
     fn undone(&self) -> Result<Vec<Finding>, Error> {
         let mut findings = Vec::new();
         for (worktree, state) in self.states()? {
@@ -80,7 +81,7 @@ impl SnapshotExam<'_> {
                 let finding = finding::warn("missing_receipt", self.exam.at(&receipt_file(id)), problem);
                 findings.extend(self.exam.mend(finding.fixable("write it"), || {
                     worktree.snapshot_state().settle_now()?;
-                    // It is made from its descriptor, which may be damaged.
+                    // The receipt is made from the descriptor, which may be damaged.
                     if missing(&id) { Err(self.cant_write(id)) } else { Ok(true) }
                 }));
             }
@@ -106,7 +107,8 @@ impl SnapshotExam<'_> {
         Error::new(ErrorKind::Damaged, message)
     }
 
-    /// The snapshots that nobody can publish any more, if they aren't published.
+    /// Returns the snapshots that no process can publish any more, unless they are already
+    /// published.
     fn given_up(&self) -> Result<BTreeSet<SnapshotId>, Error> {
         let intents = self.exam.repo.intents().all()?;
         let announced = intents.iter().filter_map(|(name, intent, pursuit)| {
@@ -116,7 +118,7 @@ impl SnapshotExam<'_> {
         let announced: Vec<(SnapshotId, bool)> = announced.collect();
         let mut given_up: BTreeSet<SnapshotId> =
             announced.iter().filter(|(_, hopeless)| *hopeless).map(|(id, _)| id.clone()).collect();
-        // Nobody says that anybody is at it.
+        // No intent says that a process is working on it.
         let named = |id: &SnapshotId| announced.iter().any(|(of, _)| of == id);
         for name in self.exam.repo.disk.list(SNAPSHOTS).at("list", &self.exam.repo.path, SNAPSHOTS)? {
             let id = SnapshotId::parse(name.split('.').next().unwrap_or_default());
@@ -126,7 +128,7 @@ impl SnapshotExam<'_> {
         Ok(given_up)
     }
 
-    /// Can whoever announced it not go on with it?
+    /// Reports whether the process that announced the intent can't continue.
     fn is_hopeless(&self, name: &str, intent: &Intent, pursuit: Pursuit) -> bool {
         match pursuit {
             Pursuit::Running => false,
@@ -138,7 +140,8 @@ impl SnapshotExam<'_> {
         }
     }
 
-    /// Is a token no longer that of the lease? Then nothing is published under it any more.
+    /// Reports whether a token is no longer that of the lease. Then nothing is published under it
+    /// any more.
     fn is_superseded(&self, worktree: &str, token: u64) -> bool {
         let Ok(name) = LockName::new(worktree) else { return false };
         let Ok(Some(config)) = self.exam.repo.config(&name) else { return false };
@@ -157,7 +160,7 @@ impl SnapshotExam<'_> {
             let id = &unfinished.id;
             let problem = format!("snapshot {id} was never finished");
             let finding = finding::warn("E_PARTIAL_SNAPSHOT", self.exam.repo.tree_of(id), problem);
-            // It was given up before it was looked for: nobody has published it since.
+            // It was given up before the catalog was read: no process has published it since.
             self.exam.mend(finding.fixable("remove what is there of it"), || {
                 self.exam.repo.snapshots().scrap(id).map(|()| true)
             })
@@ -191,7 +194,7 @@ impl SnapshotExam<'_> {
         Ok(findings)
     }
 
-    /// Pulses that stopped before anybody said what they are for, or after that was taken back.
+    /// Finds pulses that stopped before their intent was announced, or after it was withdrawn.
     fn stray_pulses(&self) -> Result<Vec<Finding>, Error> {
         let names = self.exam.repo.disk.list(INTENTS).at("list", &self.exam.repo.path, INTENTS)?;
         let is_stray = |name: &&str| {
@@ -208,13 +211,14 @@ impl SnapshotExam<'_> {
         Ok(told.collect())
     }
 
-    /// Trees that no link wants and nobody is at.
+    /// Finds trees that no link refers to and no process works on.
     fn left_restores(&self) -> Result<Vec<Finding>, Error> {
         let running = |(_, intent, pursuit): &(String, Option<Intent>, Pursuit)| {
             *pursuit != Pursuit::Dead && intent.as_ref().is_none_or(|intent| intent.operation == Operation::Restore)
         };
         let names = self.exam.repo.disk.list(RESTORES).at("list", &self.exam.repo.path, RESTORES)?;
-        // Whoever is at one has said so before it made its tree, and decides before it takes that back.
+        // A process that restores announces it before it creates its tree, and decides before it
+        // withdraws the announcement.
         if names.is_empty() || self.exam.repo.intents().all()?.iter().any(running) {
             return Ok(Vec::new());
         }
@@ -224,7 +228,8 @@ impl SnapshotExam<'_> {
         let told = names.iter().filter(|name| !is_wanted(name)).filter_map(|name| {
             let path = self.exam.repo.path.join(RESTORES).join(name);
             let finding = finding::warn("left_restore", path.clone(), "a tree that was to come back, and never did");
-            // If the locks were deleted it may be what a worktree had before: not gone at once.
+            // If the locks were deleted, it may be the former tree of a worktree: don't delete it
+            // at once.
             self.exam.mend(finding.fixable("move it to the trash"), || {
                 self.exam.repo.gc().throw_away_tree(&path, name).map(|_| true)
             })
@@ -241,7 +246,8 @@ impl SnapshotExam<'_> {
         Ok(told.collect())
     }
 
-    /// Every snapshot has its parents, and every worktree is at one that is there.
+    /// Checks that every snapshot has its parents, and that every worktree is at an existing
+    /// snapshot.
     fn lineage(&self, catalog: &Catalog) -> Vec<Finding> {
         let mut findings = Vec::new();
         for problem in catalog.lineage().problems() {
@@ -275,7 +281,7 @@ impl SnapshotExam<'_> {
         for listed in &catalog.snapshots {
             let Some(verification) = self.exam.repo.snapshots().verify(listed, &known, &control)? else { continue };
             let Some(code) = verification.code() else { continue };
-            // Somebody may have removed it meanwhile, as they may.
+            // Another process may have removed it in the meantime, which is allowed.
             if self.exam.repo.snapshots().catalog()?.get(&verification.id).is_none() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Files that were left behind by whoever was killed while it wrote them.
+//! Temporary files of processes that were killed while writing them.
 
 use lokt_core::lease::record::{Parsed, RECORD_BYTES_MAX, parse};
 use lokt_core::lease::slot::tag;
@@ -9,10 +9,10 @@ use lokt_sys::disk::{Entry, Stamp};
 use lokt_sys::error::Error;
 use lokt_sys::keepers::is_open;
 
-/// What other tools call the file that they are about to rename to a lock.
+/// Part of the name of files that other tools are about to rename to a lock.
 const THEIRS: &str = ".lock.tmp";
 const OURS: &str = ".lokt-";
-/// Where files about snapshots are replaced.
+/// Directories in which files about snapshots are replaced.
 const OF_SNAPSHOTS: [&str; 4] = [SNAPSHOTS, DESCRIPTORS, TOMBSTONES, PINS];
 
 impl Exam<'_> {
@@ -51,11 +51,12 @@ impl Exam<'_> {
         if is_theirs(path) {
             return self.remove_judged(path, judged);
         }
-        // Nobody uses a name of ours a second time.
+        // Names of ours are never reused.
         self.repo.disk.remove(path).map(|()| true).map_err(|error| Error::io("remove", &self.at(path), error))
     }
 
-    /// The file, if it can't be anybody's any more: older than what it may be a part of, and neither open nor locked.
+    /// Returns the file, if no process can need it any more: it is older than what it may be a part
+    /// of, and neither open nor locked.
     fn judge(&self, path: &str) -> Option<Stamp> {
         let file = self.repo.disk.probe(path).ok()??;
         let bytes = match self.repo.disk.read(path, RECORD_BYTES_MAX).ok()? {
@@ -68,7 +69,7 @@ impl Exam<'_> {
             Parsed::Record(record) => (own.max(record.policy.clamped().steal_after_ms()), true),
             Parsed::Corrupt(_) => (own, tag(&bytes).is_some()),
         };
-        // Ours may be a view that was taken down for a moment, which was written long ago.
+        // A file of ours may be a view that was removed for a moment, and was written long ago.
         let may_be_view = is_lease && !is_theirs(path);
         let age_ms = if may_be_view { self.unmoved_ms(path) } else { self.unwritten_ms(&file.stamp) };
         let is_left = age_ms > limit_ms.max(LEFT_BEHIND_MS) && !file.locked;
@@ -76,7 +77,8 @@ impl Exam<'_> {
     }
 }
 
-/// Another program's: not the view or the chain of a worktree that is called like that.
+/// Reports whether a file is another program's, and not the view or the chain of a worktree with
+/// such a name.
 fn is_theirs(name: &str) -> bool {
     let is_ours = |end: &&str| name.ends_with(*end);
     name.contains(THEIRS) && ![".lock", ".lock.d"].iter().any(is_ours)
