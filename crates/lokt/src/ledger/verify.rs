@@ -21,12 +21,12 @@ impl Ledger {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// let ledger = lokt::ledger::Ledger::create_chained(dir.path())?;
-    /// ledger.append("paid", r#"{"amount":12}"#)?;
-    /// ledger.append("paid", r#"{"amount":30}"#)?;
+    /// ledger.append("paid", r#"{"amount":"twelve"}"#)?;
+    /// ledger.append("paid", r#"{"amount":"thirty"}"#)?;
     /// assert!(ledger.verify()?.is_sound());
     ///
     /// let first = ledger.path().join("event-000001.json");
-    /// let forged = std::fs::read_to_string(&first)?.replace("12", "99");
+    /// let forged = std::fs::read_to_string(&first)?.replace("twelve", "ninety");
     /// std::fs::write(&first, forged)?;
     /// assert_eq!(ledger.verify()?.problems().len(), 1);
     /// # Ok(())
